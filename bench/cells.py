@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a cell costs: `notes` resumed from home's own store in a cell and without one, in turns.
+"""What a cell costs, and what it keeps from others: `notes` resumed from home's own store.
+
+resume: in a cell and without one, in turns. load: how long operations of one replica take while the
+guest of another, in its cell, takes all that it gets; by what they take while that one is stopped.
 
 Everything that is fetched is there already, so nothing hides the cost behind a link: the time until
 the machine runs and answers its first request is that of starting three programs and of the blocks
@@ -9,6 +12,9 @@ that the guest touches. Needs a built image; builds it where there is none.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import statistics
 import tempfile
 import time
@@ -31,28 +37,46 @@ QUICK_ROUNDS = 2
 OPERATIONS = 40
 GOAL = 1.10
 
+_TAKES_MEMORY = """
+import os
+held = []
+while True:
+    held.append(os.urandom(1 << 20))
+"""
+
+LOADS = {
+    "processors": "for _ in 1 2 3 4; do (while :; do :; done) & done; wait",
+    "memory": f"while :; do python3 -c '{_TAKES_MEMORY}'; done",
+    "disk": "while :; do dd if=/dev/urandom of=/fill bs=64k; sync; done",
+    "fork bomb": "f() { f | f & }; f",
+}
+"""What a guest does in a shell, by what it takes of its host."""
+
+LOAD_SECONDS = 3.0
+"""Until a load has begun, before anything is measured."""
+
+BLOCK_OPERATIONS = 20
+BLOCKS = 15
+QUICK_BLOCKS = 2
+LOADED_GOAL = 2.0
+
 
 def figures() -> Iterator[Figure]:
     """Every figure of this bench."""
     yield from resume(quick=False)
+    yield from load(quick=False)
 
 
 def quick_figures() -> Iterator[Figure]:
-    """Two rounds."""
+    """Two rounds, and few operations."""
     yield from resume(quick=True)
+    yield from load(quick=True)
 
 
 def resume(quick: bool) -> Iterator[Figure]:
     """Seconds to the first response, and per operation, each by what it is without a cell."""
-    cells = Cells()
-    if cells.reason:
-        raise UnsupportedError("there is no cell to measure", why=cells.reason)
-    with tempfile.TemporaryDirectory(prefix="satchel-") as folder, notes_home(Path(folder)) as home:
-        home.add_service(SERVICE, SERVICE)
-        service = home.service(SERVICE)
-        service.launch()
-        manifest = service.checkpoint().manifest
-        service.stop()
+    cells = _cells()
+    with _checkpoint() as (home, manifest):
         kinds: tuple[Cells | None, ...] = (cells, None)
         taken: list[list[tuple[float, float]]] = [[], []]
         for number in range(QUICK_ROUNDS if quick else ROUNDS):
@@ -65,7 +89,83 @@ def resume(quick: bool) -> Iterator[Figure]:
     yield figure("operation in a cell, warm", shut[1] * 1e3, "ms", against=warm, at_most=GOAL)
 
 
-def _resume(home: Home, manifest: Manifest, cells: Cells | None) -> tuple[float, float]:
+def load(quick: bool) -> Iterator[Figure]:
+    """The 99th percentile of operations beside each load, by that while its machine is stopped."""
+    cells = _cells()
+    blocks = QUICK_BLOCKS if quick else BLOCKS
+    with _checkpoint() as (home, manifest), resumed(home, manifest, cells) as measured:
+        _operations(measured, BLOCK_OPERATIONS)  # what it touches comes first
+        for name, script in LOADS.items():
+            with resumed(home, manifest, cells) as hostile:
+                begin_load(hostile, script)
+                time.sleep(LOAD_SECONDS)
+                idle, loaded = _beside(measured, hostile, blocks)
+            yield figure(
+                f"operation beside a guest's load, {name}: 99th percentile",
+                loaded * 1e3,
+                "ms",
+                against=("while that guest's machine is stopped", idle * 1e3),
+                at_most=LOADED_GOAL,
+            )
+
+
+def _beside(measured: Replica, hostile: Replica, blocks: int) -> tuple[float, float]:
+    """The percentile with the other machine stopped, and with it running; in turns, so that what
+    else this host does counts for both."""
+    machine = int((hostile.run_dir / "qemu.pid").read_text())
+    taken: tuple[list[float], list[float]] = ([], [])
+    for number in range(2 * blocks):
+        loaded = number % 2
+        os.kill(machine, signal.SIGCONT if loaded else signal.SIGSTOP)
+        taken[loaded].extend(_operations(measured, BLOCK_OPERATIONS))
+    return _percentile(taken[0]), _percentile(taken[1])
+
+
+def begin_load(replica: Replica, script: str) -> None:
+    """Have its guest run that in a shell until it ends; returns at once."""
+    command = ["/bin/sh", "-c", 'setsid /bin/sh -c "$0" >/dev/null 2>&1 </dev/null &', script]
+    status, said = replica.run(command, 120.0)
+    assert status == 0, said
+
+
+def _operations(replica: Replica, count: int) -> list[float]:
+    """The seconds that each of so many takes, one after the other."""
+    found = []
+    for _ in range(count):
+        operation = add_note(replica.last + 1)
+        began = time.monotonic()
+        replica.execute(operation)
+        found.append(time.monotonic() - began)
+    return found
+
+
+def _percentile(seconds: list[float]) -> float:
+    """The 99th."""
+    return sorted(seconds)[int(len(seconds) * 0.99) - 1]
+
+
+def _cells() -> Cells:
+    cells = Cells()
+    if cells.reason:
+        raise UnsupportedError("there is no cell to measure", why=cells.reason)
+    return cells
+
+
+@contextlib.contextmanager
+def _checkpoint() -> Iterator[tuple[Home, Manifest]]:
+    """A home, and a checkpoint of `notes` in its store."""
+    with tempfile.TemporaryDirectory(prefix="satchel-") as folder, notes_home(Path(folder)) as home:
+        home.add_service(SERVICE, SERVICE)
+        service = home.service(SERVICE)
+        service.launch()
+        manifest = service.checkpoint().manifest
+        service.stop()
+        yield home, manifest
+
+
+@contextlib.contextmanager
+def resumed(home: Home, manifest: Manifest, cells: Cells | None) -> Iterator[Replica]:
+    """A replica that runs."""
     with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
         replica = Replica(
             ReplicaId("bench"),
@@ -79,16 +179,19 @@ def _resume(home: Home, manifest: Manifest, cells: Cells | None) -> tuple[float,
         )
         frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
         try:
-            began = time.monotonic()
             replica.resume(frozen, local_resolver(home.store), home.store.read)
-            replica.execute(add_note(replica.last + 1))
-            response = time.monotonic() - began
-            began = time.monotonic()
-            for _ in range(OPERATIONS):
-                replica.execute(add_note(replica.last + 1))
-            return response, (time.monotonic() - began) / OPERATIONS
+            yield replica
         finally:
             replica.stop()
 
 
-PARTS = {"resume": resume}
+def _resume(home: Home, manifest: Manifest, cells: Cells | None) -> tuple[float, float]:
+    began = time.monotonic()
+    with resumed(home, manifest, cells) as replica:
+        replica.execute(add_note(replica.last + 1))
+        response = time.monotonic() - began
+        warm = _operations(replica, OPERATIONS)
+    return response, statistics.fmean(warm)
+
+
+PARTS = {"load": load, "resume": resume}

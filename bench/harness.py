@@ -21,6 +21,7 @@ BENCHES = {
     "link": "bench.link",
     "move": "bench.move",
     "paper": "bench.paper.figures",
+    "qemu": "bench.qemus",
     "relocation": "bench.relocation",
     "replicas": "bench.replicas.figures",
     "resume": "bench.resume",

@@ -8,12 +8,12 @@
 - part: machine or helpers, each with limits of its own
 - plan: what a cell is made of
 
-Modules: cells (whether there are any), room (one of them), groups (what it may take), enter
-(becomes a program inside), stage (becomes bubblewrap as another user). docs/cell.md tells what it
-keeps out.
+Modules: cells (whether there are any), room (one of them), groups (what it may take), access (what
+its user may read), enter (becomes a program inside), stage (becomes bubblewrap as another user).
+docs/cell.md tells what it keeps out.
 """
 
-from cell.cells import CellImpossible, Cells, Setting, left
+from cell.cells import CellImpossible, Cells, Setting, left, let_cells_read
 from cell.groups import clear as clear_groups
 from cell.room import Cell, CellFailed, Seen
 
@@ -26,4 +26,5 @@ __all__ = [
     "Setting",
     "clear_groups",
     "left",
+    "let_cells_read",
 ]

@@ -39,6 +39,9 @@ leaves these numbers to nobody."""
 _PROGRAMS = ("qemu-system-x86_64", "nbdkit", "nbdfuse")
 
 
+CELL_UMASK = 0o022
+"""The strictest that lets a cell's user read what root makes."""
+
 DRIVERS = ("qemu",)
 """Those of which each machine is one process that a cell can hold."""
 
@@ -138,6 +141,19 @@ class Cells:
                 shares=shares,
             )
         )
+
+
+def let_cells_read(private: Path) -> None:
+    """As root: let the users of cells read the files that this process makes from now on, where its
+    umask would forbid it; `private`, the folder that they are in, is closed to all others then. A
+    program calls it once, before it has threads."""
+    if os.geteuid() != 0:
+        return
+    strict = os.umask(CELL_UMASK)
+    if strict & ~CELL_UMASK == 0:
+        os.umask(strict)
+    elif private.is_dir():
+        private.chmod(0o700)
 
 
 def left(folder: Path) -> Room:

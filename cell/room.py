@@ -16,6 +16,7 @@ ours are waited for with it.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -31,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from cell import enter, groups, stage
+from cell.access import let_read
 from satchel.errors import UnavailableError
 from satchel.process import Child, Process, printable_tail
 from satchel.readiness import readable
@@ -133,10 +135,15 @@ class Cell:
 
     @classmethod
     def make(cls, plan: Plan) -> Cell:
-        """Raises CellFailed, and leaves nothing behind then."""
+        """Raises CellFailed, AccessError for a file that its user cannot be let read, and leaves
+        nothing behind then."""
         folder = plan.seen.folder.absolute()
-        _hand_over(plan)
-        held = groups.make(f"{folder.name}-{os.getpid()}", plan.shares)
+        try:
+            _hand_over(plan)
+        except OSError as error:
+            raise CellFailed("cannot make a cell", why=str(error)) from error
+        known = hashlib.sha256(os.fsencode(folder)).hexdigest()[:6]
+        held = groups.make(f"{folder.name}-{known}-{os.getpid()}", plan.shares)
         try:
             return _open(plan, folder, held)
         except BaseException:
@@ -368,6 +375,7 @@ def _hand_over(plan: Plan) -> None:
         return
     for path in (plan.seen.folder, *plan.seen.writable):
         owned(path, plan.uid)
+    let_read(plan.seen.readable)
 
 
 def _record(plan: Plan, held: groups.Groups) -> dict[str, Any]:

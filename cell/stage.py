@@ -82,6 +82,7 @@ def stage(paths: list[str]) -> None:
 
 def main(argv: list[str]) -> int:
     """Returns only on failure."""
+    os.umask(0o022)  # that user walks through what is made here
     uid, groups, count = int(argv[0]), [int(one) for one in argv[1].split(",") if one], int(argv[2])
     paths, command = argv[3 : 3 + count], argv[4 + count :]
     try:

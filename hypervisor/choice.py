@@ -21,8 +21,9 @@ def choose_driver(
     """The driver, and one line that says which and why.
 
     setting: "qemu", "libvirt", or "auto": libvirt, where its daemon answers and has started and
-    ended a small machine just now. run: the folder below which machines have theirs. libvirt: the
-    driver to try, by default that of this host's daemon.
+    ended a small machine just now, or where domains of ours run: these go on without the daemon,
+    and whoever took another driver would have to end them. run: the folder below which machines
+    have theirs. libvirt: the driver to try, by default that of this host's daemon.
     Raises MachineUnsupported where "libvirt" is wanted and cannot be had.
     """
     if setting == "qemu":
@@ -33,6 +34,11 @@ def choose_driver(
         return domains, "machines are domains of libvirt: see `virsh list`"
     if setting == "libvirt":
         raise MachineUnsupported([f"what machines under libvirt need: {reason}"])
+    if count := domains.running():
+        return domains, (
+            f"machines are domains of libvirt, of which {count} run and go on; it starts none until"
+            f" there is {reason}"
+        )
     return QemuDriver(), f"machines are processes of QEMU; for libvirt there lacks {reason}"
 
 

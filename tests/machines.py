@@ -3,10 +3,12 @@
 """A real machine that tests of all parts share: `notes`, booted once in a run and checkpointed.
 
 A boot takes 20 s under emulation and a resume 0.3 s, so whoever needs a machine resumes this one,
-in a scratch copy of its store or of its whole home.
+in a scratch copy of its store or of its whole home. Where a boot takes too long, as it does under
+an emulated KVM, it is handed on by the host beside: tests/kvm.
 """
 
 import dataclasses
+import os
 import shutil
 import subprocess
 import tempfile
@@ -25,6 +27,12 @@ from tests.leftovers import SHORT_PREFIX
 
 MACHINE = ("qemu-system-x86_64", "nbdkit", "nbdfuse", "fuse", "mmdebstrap", "userns", "bwrap")
 """What a test with this machine needs: `requires(*MACHINE)`."""
+
+HANDED = "SATCHEL_TEST_NOTES"
+"""The variable that names the folder with the machine, where it was handed on."""
+
+ACCELERATOR = os.environ.get("SATCHEL_TEST_ACCELERATOR")
+"""What it is to run under, if not what it booted under."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,9 @@ class NotesCheckpoint:
 
     @property
     def spec(self) -> MachineSpec:
-        return MachineSpec.from_json(self.manifest.machine)
+        """As it runs here."""
+        spec = MachineSpec.from_json(self.manifest.machine)
+        return spec.under(ACCELERATOR) if ACCELERATOR else spec
 
     @property
     def frozen(self) -> Frozen:
@@ -62,11 +72,20 @@ class NotesCheckpoint:
         _copy(self.home.data, folder / "data")
         return dataclasses.replace(self.home, data=folder / "data", run=folder / "run")
 
+    def hand_on(self, folder: Path) -> None:
+        """Leave it in that folder, for tests that HANDED leads there."""
+        _copy(self.home.data, folder / "data")
+        (folder / "manifest").write_bytes(self.manifest.to_bytes())
+        (folder / "signature").write_bytes(self.signature)
+
 
 @pytest.fixture(scope="session")
 def notes_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotesCheckpoint]:
     """The machine; made when the first test asks for it."""
     image = built_image("notes")
+    if HANDED in os.environ:
+        yield _handed(Path(os.environ[HANDED]), image)
+        return
     data = tmp_path_factory.mktemp("notes") / "data"
     run = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
     settings = HomeSettings(data=data, run=run, images=cache_folder())
@@ -84,6 +103,13 @@ def notes_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notes
         shutil.rmtree(run)
     yield NotesCheckpoint(image, settings, manifest, signature)
     shutil.rmtree(data)
+
+
+def _handed(folder: Path, image: BuiltImage) -> NotesCheckpoint:
+    data = folder / "data"
+    settings = HomeSettings(data=data, run=data / "run", images=cache_folder())
+    manifest = Manifest.from_bytes((folder / "manifest").read_bytes())
+    return NotesCheckpoint(image, settings, manifest, (folder / "signature").read_bytes())
 
 
 def _copy(source: Path, target: Path) -> Path:

@@ -9,6 +9,7 @@ from contextlib import closing
 
 import click
 
+from cell import let_cells_read
 from console import json_option, serve_until_signal, show
 from homeserver.api import MAX_BODY, home_app
 from homeserver.cli.context import Context
@@ -29,6 +30,7 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
     context.require_own_store()
     settings = context.settings
     settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
+    let_cells_read(settings.data)
     driver, line = choose_driver(settings.driver, settings.run)
     print(line, file=sys.stderr, flush=True)
     home = Home(settings, driver)

@@ -11,6 +11,7 @@ import sys
 
 import click
 
+from cell import let_cells_read
 from console import json_option, serve_until_signal, show
 from hypervisor import choose_driver
 from surrogate.api import MAX_BODY, surrogate_app
@@ -30,6 +31,7 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
     killed, they go on, and the surrogate that is started next goes on with them."""
     for folder in (settings.run, settings.forwarded):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    let_cells_read(settings.data)
     leave: queue.SimpleQueue[None] = queue.SimpleQueue()
     signal.signal(signal.SIGHUP, lambda *_: leave.put(None))
     driver, line = choose_driver(settings.driver, settings.run)

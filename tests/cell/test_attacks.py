@@ -9,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from satchel.rooms import HOST
-from tests.cell.conftest import ATTACKER, GUEST_MEMORY, Site, processes_of
+from tests.cell.site import ATTACKER, GUEST_MEMORY, MIB, Site, processes_of
 from tests.needs import requires
 from tests.waiting import eventually
 
 pytestmark = [requires("bwrap", "userns")]
-
-MIB = 1 << 20
 
 
 @pytest.mark.parametrize("machine", [True, False], ids=["machine", "helper"])

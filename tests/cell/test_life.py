@@ -15,8 +15,9 @@ import pytest
 
 from cell import Cell, CellFailed, CellImpossible, Cells, Seen, clear_groups, left
 from replica import sweep
+from replica.folder import RunFolder
 from satchel.rooms import HOST
-from tests.cell.conftest import Site, processes_of
+from tests.cell.site import Site, processes_of
 from tests.chunkstore.mounts import tmpfs
 from tests.needs import requires
 from tests.waiting import eventually
@@ -128,6 +129,21 @@ def test_its_control_groups_go_with_it(site: Site) -> None:
     site.cell.end()
     assert not any(folder.exists() for folder in folders)
     site.cell.end()
+
+
+def test_cells_of_folders_with_one_name_have_control_groups_of_their_own(short_path: Path) -> None:
+    cells = Cells()
+    made = []
+    for name in ("a", "b"):
+        folder = RunFolder(short_path / name / "r")
+        room = cells.room(Seen(folder.path), memory=1 << 20, processors=1, kvm=False)
+        assert isinstance(room, Cell)
+        made.append((folder, room))
+    first, second = (set(room.groups.tasks("machine")) for _, room in made)
+    assert not first & second
+    for folder, room in made:
+        room.end()
+        folder.remove()
 
 
 def test_a_file_that_is_not_there_is_an_error_and_leaves_nothing(short_path: Path) -> None:

@@ -117,6 +117,21 @@ def test_stopped_with_a_machine_running(daemon: Daemon, number: signal.Signals) 
     assert not daemon.settings.socket.exists()
 
 
+@requires("root")
+def test_a_umask_that_closes_every_file_keeps_no_machine_from_running(daemon: Daemon) -> None:
+    """Home was made under it as well: its packs are closed to the users of cells."""
+    data = daemon.settings.data
+    subprocess.run(["chmod", "-R", "go=", str(data)], check=True)
+    before = os.umask(0o077)
+    try:
+        daemon.start("--launch", "notes")
+    finally:
+        os.umask(before)
+    assert len(daemon.submit(1, 2)) == 2
+    assert data.stat().st_mode & 0o777 == 0o700
+    assert daemon.end(signal.SIGTERM) == 130
+
+
 def test_stop_of_the_service_leaves_nothing(daemon: Daemon) -> None:
     daemon.start("--launch", "notes")
     assert daemon.post("stop")["state"] == "down"

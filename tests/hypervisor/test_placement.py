@@ -3,10 +3,23 @@
 """Under which accelerator a machine runs on a host, and what is said where it cannot."""
 
 import dataclasses
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from hypervisor import FakeDriver, MachineSpec, MachineUnsupported, Offer, place
+from hypervisor import (
+    FakeDriver,
+    LibvirtDriver,
+    MachineSpec,
+    MachineUnsupported,
+    Offer,
+    QemuDriver,
+    choose_driver,
+    place,
+)
+from hypervisor.libvirt.daemon import Daemon
 from tests.hypervisor.site import LineGuest
 
 TRAVELLER = MachineSpec(64, ("disk0",))
@@ -55,3 +68,33 @@ def test_an_offer_is_one_line_with_the_reason() -> None:
     nothing = Offer.of(host())
     assert nothing.accelerators == ()
     assert str(nothing).startswith("runs no machine: KVM lacks kvm in this test; emulation lacks")
+
+
+HOLDER = """
+import fcntl, sys, time
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(600)
+"""
+"""What QEMU does with its pid file."""
+
+
+def test_auto_keeps_to_libvirt_while_domains_run_that_it_started(short_path: Path) -> None:
+    """No libvirt answers; a domain is known by its folder, and runs while its file is locked."""
+    nobody = Daemon(f"qemu+unix:///system?socket={short_path}/none")
+    libvirt = LibvirtDriver(short_path, nobody)
+    folder = short_path / "r" / "notes-1"
+    (folder / "machine").mkdir(parents=True)
+    argv = [sys.executable, "-c", HOLDER, str(folder / "qemu.pid")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"held\n"
+            driver, line = choose_driver("auto", short_path, libvirt)
+        finally:
+            holder.kill()
+    assert driver is libvirt
+    assert "of which 1 run and go on" in line
+    driver, line = choose_driver("auto", short_path, libvirt)
+    assert isinstance(driver, QemuDriver), line

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Under a kernel with AppArmor, as root: a machine of the driver `libvirt`, and what it may do.
+"""Under a kernel with AppArmor and KVM, as root: a machine of `libvirt`, and what it may do.
 
 `python -m tests.hypervisor.under_apparmor CHECKPOINT` prints one JSON object. CHECKPOINT is a
 folder with `ram`, `disk` and `device-state` of a machine of the tests.
@@ -32,7 +32,6 @@ def run(*command: str) -> str:
 def start_libvirt() -> None:
     run("mount", "-t", "devpts", "-o", "gid=5,mode=620,ptmxmode=666", "devpts", "/dev/pts")
     run("mount", "-t", "securityfs", "securityfs", "/sys/kernel/security")
-    run("mount", "-t", "cgroup2", "cgroup2", "/sys/fs/cgroup")
     for name in RULES:
         Path("/etc/apparmor.d/local", name).write_text("")  # as Debian has it
     run("apparmor_parser", "-r", *(f"/etc/apparmor.d/{name}" for name in PROFILES))
@@ -73,7 +72,9 @@ def what_it_may(machine: Machine, secret: Path) -> dict[str, Any]:
         return done.returncode == 0
 
     os.chown(secret, uid, uid)
+    held = [str(one.readlink()) for one in (folder / "fd").iterdir()]
     return {
+        "kvm": any("kvm-vcpu" in one for one in held),
         "label": label,
         "mode": mode,
         "uid": uid,

@@ -42,16 +42,20 @@ class UnderKvm:
 
 
 @pytest.fixture(scope="session")
-def under_kvm(
-    notes_checkpoint: NotesCheckpoint, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[UnderKvm]:
+def under_kvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UnderKvm]:
     handed = tmp_path_factory.mktemp("handed")
     _hand_guest(handed / "tcg")
-    _hand_notes(notes_checkpoint, handed)
     report = run_there(ESSENTIALS, handed)
     print(report.said)
     yield UnderKvm(report, handed / LEFT)
     shutil.rmtree(handed)
+
+
+@pytest.fixture
+def handed_notes(notes_checkpoint: NotesCheckpoint, tmp_path: Path) -> Path:
+    """A folder with what tests/surrogate/under_kvm.py is handed."""
+    _hand_notes(notes_checkpoint, tmp_path)
+    return tmp_path
 
 
 def _hand_guest(handed: Path) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed import debian_kernel
+from tests.machines import HANDED
 
 MEMORY = "4G"
 """Half of it is the disk that is written to there: a store, beside a machine's memory."""
@@ -45,10 +46,15 @@ class Report:
 
 
 def run_there(
-    tests: Sequence[str], handed: Path, *options: str, seconds: int = TEST_SECONDS
+    tests: Sequence[str],
+    handed: Path,
+    *options: str,
+    seconds: int = TEST_SECONDS,
+    notes: Path | None = None,
 ) -> Report:
     """Run these tests in the machine, with SATCHEL_HANDED, the folder `handed`. What they write to
-    LEFT in it stays. seconds: for each of them, and four times as long for all.
+    LEFT in it stays. seconds: for each of them, and four times as long for all. notes: where the
+    machine of tests.machines was handed on to, so that none boots there.
 
     A machine that does not come as far as a report, or in which a test came to no end, is started
     once more, and why is printed: the host may have had no time for it. Raises GuestFailed where
@@ -58,6 +64,7 @@ def run_there(
     pytest += ["-o", f"timeout={seconds}", f"--junit-xml={handed / LEFT / REPORT}"]
     there = {"SATCHEL_HANDED": str(handed), "SATCHEL_TEST_ACCELERATOR": "kvm", "CI": "true"}
     there |= {name: os.environ[name] for name in ("SATCHEL_TEST_CACHE",) if name in os.environ}
+    there |= {HANDED: str(notes)} if notes else {}
     variables = [f"{name}={value}" for name, value in there.items()]
     command = ["env", *variables, *pytest, "--durations=20", *options, *tests]
     try:

@@ -48,7 +48,6 @@ def test_a_machine_that_ran_under_kvm_goes_on_under_emulation(
 
 
 @pytest.mark.nightly
-def test_a_surrogate_as_it_comes_runs_a_service_there(under_kvm: UnderKvm) -> None:
-    """The last one here: it begins with an empty folder of what is left."""
-    report = run_there(["tests/surrogate/under_kvm.py"], under_kvm.left.parent, seconds=1500)
+def test_a_surrogate_as_it_comes_runs_a_service_there(handed_notes: Path) -> None:
+    report = run_there(["tests/surrogate/under_kvm.py"], handed_notes, "-s", seconds=1500)
     report.require("test_a_surrogate_as_it_comes_runs_a_service_that_was_emulated")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.kvm.machine import run_there
-from tests.machines import MACHINE
+from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
 
 TEST_SECONDS = 1500
@@ -35,8 +35,12 @@ pytestmark = [
     ],
     ids=lambda files: Path(files[0]).stem,
 )
-def test_all_of_it_there(files: tuple[str, ...], tmp_path: Path) -> None:
-    report = run_there(files, tmp_path, "-s", seconds=TEST_SECONDS)
+def test_all_of_it_there(
+    files: tuple[str, ...], notes_checkpoint: NotesCheckpoint, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    notes_checkpoint.hand_on(notes)
+    report = run_there(files, tmp_path, "-s", seconds=TEST_SECONDS, notes=notes)
     print(report.said)
     assert report.failures
     wrong = {name: failure for name, failure in report.failures.items() if failure}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from satchel.errors import UnsupportedError
 from tests.hypervisor.libvirtd import LIBVIRT, Libvirtd
 from tests.leftovers import below
 from tests.machines import MACHINE, NotesCheckpoint
@@ -66,9 +67,27 @@ def test_a_daemon_that_is_killed_finds_its_domains(
         spot.start(*serve)
         assert spot.pids() == pids
         assert [answer.number for answer in spot.execute(note(last + 2))] == [last + 2]
+        _without_libvirt(spot, libvirtd, serve)
+        assert [answer.number for answer in spot.execute(note(last + 3))] == [last + 3]
         spot.http.delete(f"/v1/replicas/{REPLICA}", timeout=PATIENCE)
         assert below(spot.run / "r") == []
         assert eventually(lambda: "satchel-" not in libvirtd.virsh("list"))
         spot.end()
     finally:
         spot.close()
+
+
+def _without_libvirt(spot: Spot, libvirtd: Libvirtd, serve: list[str]) -> None:
+    """With `auto`, a daemon that starts while there is no libvirt keeps its domain, and starts no
+    other machine until libvirt is back."""
+    settings = spot.folder / "satchel" / "surrogate.toml"
+    settings.write_text(settings.read_text().replace('"libvirt"', '"auto"'))
+    pids = spot.pids()
+    spot.kill()
+    libvirtd.kill()
+    spot.start(*serve)
+    assert "of which 1 run and go on" in (spot.folder / "log").read_text()
+    assert spot.pids() == pids
+    with pytest.raises(UnsupportedError, match="a libvirt that answers"):
+        spot.create("r2")
+    libvirtd.start()

@@ -93,16 +93,16 @@ class Spot:
         self.daemon.terminate()
         assert self.daemon.wait(PATIENCE) == 130
 
-    def create(self) -> ReplicaStatus:
+    def create(self, replica: str = REPLICA) -> ReplicaStatus:
         manifest = self.checkpoint.manifest.to_json()
         source = SourceAddress("home", str(self.offer.path))
-        request = CreateReplica(ReplicaId(REPLICA), "notes", manifest, (source,))
+        request = CreateReplica(ReplicaId(replica), "notes", manifest, (source,))
         self.http.post_json("/v1/replicas", request.to_json())
-        assert eventually(lambda: self.status(wait=10).state != "starting", PATIENCE)
-        return self.status()
+        assert eventually(lambda: self.status(replica, 10).state != "starting", PATIENCE)
+        return self.status(replica)
 
-    def status(self, wait: int = 0) -> ReplicaStatus:
-        answer = self.http.get_json(f"/v1/replicas/{REPLICA}?wait={wait}", timeout=90)
+    def status(self, replica: str = REPLICA, wait: int = 0) -> ReplicaStatus:
+        answer = self.http.get_json(f"/v1/replicas/{replica}?wait={wait}", timeout=90)
         return ReplicaStatus.from_json(answer)
 
     def execute(self, *operations: Operation) -> list[Response]:

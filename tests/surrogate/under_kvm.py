@@ -12,6 +12,7 @@ from pathlib import Path
 import flask
 import pytest
 
+from cell import Cell, left
 from chunkstore import Store
 from hypervisor import QemuDriver
 from images import Manifest
@@ -23,6 +24,18 @@ from wire import CreateReplica, SourceAddress, chunk_routes, install_errors, ser
 pytestmark = [pytest.mark.kvm, pytest.mark.machine]
 
 HANDED = Path(os.environ["SATCHEL_HANDED"])
+
+
+def check_shut_in(folder: Path) -> None:
+    """Its machine runs under KVM, in a cell, as nobody whom the host knows."""
+    cell = left(folder)
+    assert isinstance(cell, Cell)
+    process = Path("/proc", (folder / "qemu.pid").read_text().strip())
+    assert (process / "ns/pid").readlink() == Path(f"/proc/{cell.pid}/ns/pid").readlink()
+    assert process.stat().st_uid >= 0x70000000
+    assert any("kvm-vcpu" in str(one.readlink()) for one in (process / "fd").iterdir())
+    status = dict(line.split(":\t") for line in (process / "status").read_text().splitlines())
+    assert (status["CapEff"], status["NoNewPrivs"], status["Seccomp"]) == ("0" * 16, "1", "2")
 
 
 def test_a_surrogate_as_it_comes_runs_a_service_that_was_emulated(short_path: Path) -> None:
@@ -41,9 +54,10 @@ def test_a_surrogate_as_it_comes_runs_a_service_that_was_emulated(short_path: Pa
             asked = CreateReplica(ReplicaId("r1"), "notes", manifest.to_json(), (source,))
             tenant = host.create(asked)
             assert tenant.replica.spec.accelerator == "kvm"
-            tenant.wait_started(300.0)
+            tenant.wait_started(900.0)
             assert tenant.status().state == "ready", tenant.status().error
             operations = [notebook(number) for number in range(1, len(answers) + 1)]
+            check_shut_in(tenant.replica.run_dir)
             given = [answer.payload.hex() for answer in tenant.answer(operations)]
             assert given == answers
         finally:
