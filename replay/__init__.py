@@ -65,12 +65,13 @@ if TYPE_CHECKING:
         logs_in,
         scan_segment,
     )
-    from replay.stream_records import StreamRecordInvalid
+    from replay.stream_records import EGRESS_PORT, StreamRecordInvalid
     from replay.streams import StreamCounts, StreamRelay
 else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "EGRESS_PORT",
     "MAX_PAYLOAD",
     "Adapter",
     "AgentChannel",
