@@ -12,7 +12,9 @@ import contextlib
 import logging
 import socket
 import threading
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from satchel.errors import NotFoundError, SatchelError
 from wire import Egress, join, listen_unix, read_destination
@@ -68,7 +70,7 @@ class EgressDoors:
         self._lock = threading.Lock()
         self._doors: dict[str, EgressDoor] = {}
 
-    def open(self, service: str, carry: dict[str, object]) -> Path:
+    def open(self, service: str, carry: Mapping[str, Any]) -> Path:
         """The socket of a service. carry: what its manifest says. Raises NotFoundError where
         nothing of it goes out at home."""
         said = carry.get("egress")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A real guest fetches through home, at home and at a surrogate, and reaches nothing else of home."""
+"""A real guest fetches through home, at home and at a surrogate, and reaches nothing else there."""
 
 import threading
 from collections.abc import Iterator
