@@ -13,6 +13,7 @@
 //   workdir=      / without it
 //   environment=  NAME=VALUE; may be repeated
 //   shares=       where the owner's shares are mounted; without it there are none (shares.h)
+//   egress=       ADDRESS:PORT of IPv4 that is listened at for what goes out, a blank between two
 //   streams=      TCP ports on 127.0.0.1 that programs have streams to, a blank between two of them
 //   asked=        time, monotonic, randomness: what the kernel asks the agent for (notifier.h)
 //   moment=       the path of the moment's file (moment.h); the service has it in SATCHEL_MOMENT
@@ -30,6 +31,12 @@
 
 namespace satchel {
 
+// Where the guest's programs connect to for what is outside; in network byte order.
+struct Outside {
+  uint32_t address = 0;
+  uint16_t port = 0;
+};
+
 struct ServiceConfig {
   std::string command;
   uint16_t port = 0;
@@ -43,6 +50,7 @@ struct ServiceConfig {
   std::string asked;
   std::string shares;
   std::vector<uint16_t> streams;
+  std::vector<Outside> egress;
 };
 
 // False: the text is not a service description; *error says why.
