@@ -26,7 +26,7 @@ import click
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
     "satchel", "caching", "cell", "chunkstore", "console", "hypervisor", "wire", "images",
-    "overlay", "replay", "shares", "guestfiles", "replica", "homeserver", "surrogate", "client",
+    "overlay", "replay", "shares", "uplink", "guestfiles", "replica", "homeserver", "surrogate", "client",
     "testbed",
 )  # fmt: skip
 PROGRAMS = {
