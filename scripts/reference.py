@@ -41,6 +41,12 @@ SETTINGS = (
         "wire",
         "Peer",
     ),
+    ("client.toml, `uplink`", "client.uplink.settings", "UplinkSettings"),
+    (
+        "client.toml, each of `uplink.services`",
+        "client.uplink.settings",
+        "UplinkService",
+    ),
     ("home.toml", "homeserver.settings", "HomeSettings"),
     ("surrogate.toml", "surrogate.settings", "SurrogateSettings"),
 )

@@ -16,9 +16,8 @@ import json
 from collections.abc import Mapping
 from enum import Enum
 
-SHARED_VARY = frozenset({"authorization", "accept-encoding", "origin"})
-"""Names in Vary that tell nothing apart: accounts have keys of their own, and encodings are not
-asked for."""
+SHARED_VARY = frozenset({"authorization", "origin"})
+"""Names in Vary that tell nothing apart: accounts have keys of their own."""
 
 
 class Freshness(Enum):

@@ -15,6 +15,7 @@ Joules are a model's. Models are data, `radios.toml`, each with its source.
 
 from __future__ import annotations
 
+import copy
 import tomllib
 from dataclasses import dataclass, field
 from enum import Enum
@@ -145,17 +146,16 @@ class Interface:
         return RadioState.TAIL if quiet < self.model.tail_seconds else RadioState.IDLE
 
     def settle(self, now: float) -> Ledger:
-        """What was spent until `now`, a tail that still lasts up to there. Goes on afterwards."""
-        if self._quiet_since is not None and now > self._quiet_since:
-            self._tail(now - self._quiet_since)
-            whole = now - self._quiet_since >= self.model.tail_seconds
-            self._quiet_since = None if whole else self._quiet_since
-        return self.ledger
+        """A ledger of what was spent until `now`, with the tail up to there."""
+        so_far = copy.deepcopy(self.ledger)
+        if self._quiet_since is not None:
+            self._tail(max(0.0, now - self._quiet_since), so_far)
+        return so_far
 
     def finish(self) -> Ledger:
         """What was spent once the tail of the last transfer is over."""
         if self._quiet_since is not None:
-            self._tail(self.model.tail_seconds)
+            self._tail(self.model.tail_seconds, self.ledger)
             self._quiet_since = None
         return self.ledger
 
@@ -165,7 +165,7 @@ class Interface:
         if self._quiet_since is not None:
             begin = max(begin, self._quiet_since)
             quiet = begin - self._quiet_since
-            self._tail(quiet)
+            self._tail(quiet, self.ledger)
             if quiet < self.model.tail_seconds:
                 return begin
         promotion = self.model.promotion
@@ -173,10 +173,10 @@ class Interface:
         self.ledger.add(RadioState.PROMOTION, promotion.seconds, promotion.watts)
         return begin + promotion.seconds
 
-    def _tail(self, quiet: float) -> None:
+    def _tail(self, quiet: float, ledger: Ledger) -> None:
         seconds = min(quiet, self.model.tail_seconds)
-        self.ledger.seconds[RadioState.TAIL] += seconds
-        self.ledger.joules[RadioState.TAIL] += self.model.tail_joules(seconds)
+        ledger.seconds[RadioState.TAIL] += seconds
+        ledger.joules[RadioState.TAIL] += self.model.tail_joules(seconds)
 
 
 def read_radios(text: str, where: str = "radios.toml") -> dict[str, RadioModel]:
