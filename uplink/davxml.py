@@ -112,9 +112,15 @@ def _entries(root: Tree.Element) -> Iterator[Entry]:
         yield Entry(
             path=urlsplit((response.findtext(f"{_DAV}href") or "").strip()).path.rstrip("/"),
             folder=kind is not None and kind.find(f"{_DAV}collection") is not None,
-            etag=(_text(found, "getetag") or "").strip(),
+            etag=_quoted((_text(found, "getetag") or "").strip()),
             size=int(size) if re.fullmatch(r"\d{1,18}", size) else None,
         )
+
+
+def _quoted(etag: str) -> str:
+    """Some services write the property without the quotes that belong to an etag (RFC 4918,
+    section 15.6)."""
+    return etag if not etag or etag.endswith('"') else f'"{etag}"'
 
 
 def _text(found: dict[str, Tree.Element], name: str) -> str | None:

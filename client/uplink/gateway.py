@@ -3,7 +3,7 @@
 """What becomes of each request of a program: answered here, held, or forwarded.
 
 The port is this device's alone, and so a request has to be meant for it: one whose `Host` is
-another name, as a page in a browser can send, is refused. Nothing here adds credentials to a request.
+another name, as a page in a browser can send, is refused. Nothing here adds credentials to it.
 """
 
 from __future__ import annotations

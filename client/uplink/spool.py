@@ -3,9 +3,10 @@
 """Held uploads, durable before a program is told that they are done (docs/formats/uplink-spool.md).
 
 `uploads` has a record for each step of each upload, the whole of what is known then, and the last
-one counts. `bodies` has the bytes. The order of what is made durable is the whole of it: a body before
-the record that names it, a record before the answer that relies on it, and the record that nobody
-needs a body any more before the body goes. So a crash leaves at most a body that no record names.
+one counts. `bodies` has the bytes. The order of what is made durable is the whole of it: a body
+before the record that names it, a record before the answer that relies on it, and the record that
+nobody needs a body any more before the body goes. So a crash leaves at most a body that no record
+names.
 """
 
 from __future__ import annotations
