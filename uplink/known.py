@@ -101,6 +101,12 @@ class Knowledge:
         found = self._known.get(path)
         self._set(path, found if found and found.folder else Known(True, folder=True))
 
+    def doubt(self, path: str) -> None:
+        """A change at the path was refused: what is there is not as it is known here."""
+        found = self._known.get(plain(path))
+        if found is None or not found.folder:
+            self._set(plain(path), Known(there=True))
+
     def _forget_below(self, path: str) -> None:
         for each in [each for each in self._known if each == path or each.startswith(path + "/")]:
             del self._known[each]

@@ -133,7 +133,9 @@ def forget(settings: ClientSettings, number: int, as_json: bool) -> None:
     show(_ask(settings, "POST", "/v1/forget", {"number": number}), as_json=as_json)
 
 
-@command.command("run", context_settings={"ignore_unknown_options": True})
+@command.command(
+    "run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND")
 @click.option("--background", is_flag=True, help="Its uploads may wait; else they go at once.")
 @click.pass_obj

@@ -231,6 +231,8 @@ class Gateway:
                 account.knowledge.folder(paths[0])
             elif came and method == "DELETE":
                 account.knowledge.absent(paths[0])
+            elif answer is not None and 400 <= answer.status < 500:
+                account.knowledge.doubt(paths[0])
             else:
                 for path in paths:
                     account.knowledge.forget(path)

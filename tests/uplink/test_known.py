@@ -53,6 +53,16 @@ def test_a_folder_that_is_gone_takes_what_is_below_along() -> None:
     assert known.condition("/photos/1 a.jpg") is None
 
 
+def test_what_a_service_refused_is_doubted_alone() -> None:
+    known = knowledge()
+    known.doubt("/photos/new.jpg")
+    assert known.condition("/photos/new.jpg") is None
+    known.doubt("/photos/1%20a.jpg")
+    assert known.condition("/photos/1 a.jpg") is None
+    known.doubt("/photos")
+    assert known.condition("/photos/other.jpg") == Condition()
+
+
 def test_a_later_list_counts() -> None:
     known = knowledge()
     known.listed("/photos/", "1", [Entry("/photos", folder=True)])

@@ -225,6 +225,13 @@ credentials = "{self.folder / "credentials"}"
         credentials.chmod(0o600)
         self.config.write_text("\n".join(lines) + own)
         self.process = _started([*self.satchel, "serve"], self.folder / "uplink.log", self.port)
+        assert eventually(lambda: self.listening)
+
+    @property
+    def listening(self) -> bool:
+        """Whether commands reach the daemon."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self.folder / "r" / "uplink.socket")) == 0
 
     def stop(self) -> None:
         if self.process is not None:

@@ -91,7 +91,7 @@ def test_a_condition_of_the_programs_own_is_kept(cloud: Site) -> None:
     (cloud.server.files / "there").write_bytes(b"before")
     cloud.list_folder()
     assert put(cloud, "there", b"x", "-H", "If-None-Match: *") == 412
-    assert put(cloud, "new", b"x", "-H", 'If-Match: "another"') == 412
+    assert put(cloud, "there", b"x", "-H", 'If-Match: "another"') == 412
     assert (cloud.server.files / "there").read_bytes() == b"before"
     assert put(cloud, "new", b"x", "-H", "If-None-Match: *") == 201
     assert cloud.states() == {"held": 1}
