@@ -108,6 +108,9 @@ class DavServer:
 
 
 class WsgiDav(DavServer):
+    def more(self) -> dict[str, object]:
+        return {}
+
     def argv(self) -> list[str]:
         config = self.folder / "wsgidav.json"
         users = {USER: {"password": PASSWORD}}
@@ -119,9 +122,31 @@ class WsgiDav(DavServer):
             "http_authenticator": {"accept_digest": False, "default_to_digest": False},
             "verbose": 3,
             "logging": {"enable_loggers": []},
+            **self.more(),
         }
         config.write_text(json.dumps(fields))
         return [str(Path(sys.executable).with_name("wsgidav")), "-c", str(config)]
+
+
+class SecureWsgiDav(WsgiDav):
+    """With a certificate that no authority of the system vouches for, for 127.0.0.1."""
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}/dav"
+
+    def more(self) -> dict[str, object]:
+        key, certificate = self.folder / "key.pem", self.folder / "certificate.pem"
+        if not key.exists():
+            words = ["-x509", "-nodes", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=cloud"]
+            words += ["-addext", "subjectAltName=IP:127.0.0.1"]
+            words += ["-keyout", str(key), "-out", str(certificate)]
+            subprocess.run(["openssl", "req", *words], check=True, capture_output=True)
+        return {
+            "ssl_certificate": str(certificate),
+            "ssl_private_key": str(key),
+            "ssl_adapter": "builtin",
+        }
 
 
 class Apache(DavServer):
@@ -181,6 +206,7 @@ class Site:
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
     settings: str = ""
+    service: str = ""
 
     @property
     def url(self) -> str:
@@ -219,6 +245,7 @@ cache = "{self.folder / "cache"}"
 [uplink.services.cloud]
 url = "{self.server.url}"
 credentials = "{self.folder / "credentials"}"
+{self.service}
 """
         credentials = self.folder / "credentials"
         credentials.write_text(f"{USER}:{PASSWORD}\n")
@@ -329,13 +356,15 @@ def rclone_settings(url: str, folder: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def site(folder: Path, kind: type[DavServer] = WsgiDav, settings: str = "") -> Iterator[Site]:
-    """All of it, running."""
+def site(
+    folder: Path, kind: type[DavServer] = WsgiDav, settings: str = "", service: str = ""
+) -> Iterator[Site]:
+    """All of it, running. settings, service: more keys of `[uplink]` and of the service."""
     files, own = folder / "files", folder / "server"
     for each in (files, own):
         each.mkdir()
     server = kind(files, own)
-    there = Site(server, folder, settings=settings)
+    there = Site(server, folder, settings=settings, service=service)
     try:
         server.start()
         there.start()
