@@ -27,6 +27,7 @@ BENCHES = {
     "resume": "bench.resume",
     "shares": "bench.shares.figures",
     "store": "bench.store.figures",
+    "uplink": "bench.uplink.figures",
 }
 """Name to module. A module is imported when its bench is run.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from client.uplink.settings import UplinkSettings
 from replay import Durability
 from satchel.errors import NotFoundError
 from satchel.names import BadName, check_name, host_name
@@ -40,6 +41,7 @@ class ClientSettings:
     policy:           who answers what changes nothing: `all`; `nearest`; `hedge`, the nearest and,
                       when it takes longer than usual, the next one as well
     response_seconds: how long a call waits for its first response
+    uplink:           cloud storage of other programs
     """
 
     name: str = ""
@@ -54,6 +56,7 @@ class ClientSettings:
     durability: Durability = "each"
     policy: Policy = "all"
     response_seconds: float = 300.0
+    uplink: UplinkSettings = field(default_factory=UplinkSettings)
 
     def __post_init__(self) -> None:
         """Raises BadName for names that cannot be used, SettingsError for such numbers."""

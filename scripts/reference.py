@@ -26,8 +26,8 @@ import click
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
     "satchel", "caching", "cell", "chunkstore", "console", "hypervisor", "wire", "images",
-    "overlay", "replay", "shares", "guestfiles", "replica", "homeserver", "surrogate", "client",
-    "testbed",
+    "overlay", "replay", "shares", "uplink", "guestfiles", "replica", "homeserver", "surrogate",
+    "client", "testbed",
 )  # fmt: skip
 PROGRAMS = {
     "satchel": "client.cli",
@@ -40,6 +40,12 @@ SETTINGS = (
         "client.toml, `home` and each of `surrogates`; surrogate.toml, each of `peers`",
         "wire",
         "Peer",
+    ),
+    ("client.toml, `uplink`", "client.uplink.settings", "UplinkSettings"),
+    (
+        "client.toml, each of `uplink.services`",
+        "client.uplink.settings",
+        "UplinkService",
     ),
     ("home.toml", "homeserver.settings", "HomeSettings"),
     ("surrogate.toml", "surrogate.settings", "SurrogateSettings"),

@@ -20,6 +20,7 @@ COMMANDS = {
     "share": "Shares of home's.",
     "status": "Show the session of SERVICE.",
     "stop": "End the session of SERVICE and its replicas on surrogates.",
+    "uplink": "Cloud storage of other programs, with the radio asleep.",
 }
 """What --help says of each. Each is a module."""
 

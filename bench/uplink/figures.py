@@ -1,0 +1,22 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Every figure of uplink: `./scripts/bench uplink`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from bench.harness import Figure
+from bench.uplink.batching import batching
+
+PARTS: Mapping[str, Callable[[bool], Iterator[Figure]]] = {"batching": batching}
+
+
+def figures() -> Iterator[Figure]:
+    for part in PARTS.values():
+        yield from part(False)
+
+
+def quick_figures() -> Iterator[Figure]:
+    for part in PARTS.values():
+        yield from part(True)

@@ -1,0 +1,159 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel uplink`: cloud storage of unmodified programs, with the radio asleep."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import click
+
+from client.settings import ClientSettings
+from console import json_option, serve_until_signal, show
+from satchel.errors import NotFoundError
+
+COLUMNS = ("number", "state", "service", "path", "size", "waited", "why", "copy")
+CONTROL_THREADS = 4
+MAX_BODY = 1 << 16
+FLUSH_SECONDS = 700.0
+
+
+@click.group("uplink")
+def command() -> None:
+    """Cloud storage of other programs, with the radio asleep."""
+
+
+@command.command("serve")
+@json_option
+@click.pass_obj
+def serve_(settings: ClientSettings, as_json: bool) -> None:
+    """Stand between programs and the services of client.toml.
+
+    Until Ctrl-C. A program uses http://127.0.0.1:PORT/SERVICE in place of the service's address.
+    What is held at the end stays held, and goes when the daemon runs again.
+    """
+    from client.uplink.control import control_app, control_socket
+    from client.uplink.daemon import UplinkDaemon
+    from wire import serve
+
+    if not settings.uplink.services:
+        raise NotFoundError(
+            "uplink has no service", fix="add one to client.toml: [uplink.services.NAME]"
+        )
+    settings.make_folders()
+    daemon = UplinkDaemon(settings.uplink, settings.client_name)
+    try:
+        app, place = control_app(daemon), control_socket(settings)
+        with serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY):
+            rows = [
+                {"service": name, "use": f"{daemon.url}/{name}"}
+                for name in settings.uplink.services
+            ]
+            show(rows, as_json=as_json, columns=("service", "use"))
+            serve_until_signal(f"uplink listens at {daemon.url}")
+    finally:
+        daemon.close()
+
+
+@command.command("status")
+@json_option
+@click.pass_obj
+def status(settings: ClientSettings, as_json: bool) -> None:
+    """Show uploads that are held, and what came of others.
+
+    A conflict says under which name the service has what was uploaded here. A failed one is kept
+    here until `satchel uplink flush --failed` or `satchel uplink forget`.
+    """
+    found = _ask(settings, "GET", "/v1/status")
+    if as_json:
+        show(found, as_json=True)
+        return
+    now = time.time()
+    rows = [
+        row | {"waited": f"{max(0, now - row['accepted']) / 60:.0f} min"}
+        for row in found["uploads"]
+        if row["state"] != "confirmed"
+    ]
+    show(rows, as_json=False, columns=COLUMNS)
+    held = found["counts"]["held"] + found["counts"]["flushing"]
+    click.echo(f"{held} held, {found['counts']['confirmed']} confirmed; radio: {found['radio']}")
+
+
+@command.command("stats")
+@json_option
+@click.pass_obj
+def stats(settings: ClientSettings, as_json: bool) -> None:
+    """Show what was spent and saved since the daemon began.
+
+    Joules are those of a model of the radio, which the settings name; nothing here measures them.
+    """
+    found = _ask(settings, "GET", "/v1/stats")
+    if as_json:
+        show(found, as_json=True)
+        return
+    show(
+        [{"what": key, "value": value} for key, value in found.items()],
+        as_json=False,
+        columns=("what", "value"),
+    )
+
+
+@command.command("flush")
+@click.option("--failed", is_flag=True, help="Those too that the service has refused.")
+@json_option
+@click.pass_obj
+def flush(settings: ClientSettings, failed: bool, as_json: bool) -> None:
+    """Let all uploads go that are held, and wait for them."""
+    show(_ask(settings, "POST", "/v1/flush", {"failed": failed}), as_json=as_json)
+
+
+@command.command("hold")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0, 7 * 24 * 60),
+    default=60.0,
+    show_default=True,
+    help="For how long; 0: as usual again.",
+)
+@json_option
+@click.pass_obj
+def hold(settings: ClientSettings, minutes: float, as_json: bool) -> None:
+    """Let no held upload go before a person says so."""
+    show(_ask(settings, "POST", "/v1/hold", {"seconds": minutes * 60}), as_json=as_json)
+
+
+@command.command("forget")
+@click.argument("number", type=int)
+@json_option
+@click.pass_obj
+def forget(settings: ClientSettings, number: int, as_json: bool) -> None:
+    """Throw the failed upload NUMBER away, with its bytes."""
+    show(_ask(settings, "POST", "/v1/forget", {"number": number}), as_json=as_json)
+
+
+@command.command(
+    "run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND")
+@click.option("--background", is_flag=True, help="Its uploads may wait; else they go at once.")
+@click.pass_obj
+def run(settings: ClientSettings, words: tuple[str, ...], background: bool) -> None:
+    """Run COMMAND, and say whether a person waits for it.
+
+    Goes for all programs that it starts. Their requests come to uplink if they are pointed at it.
+    """
+    from client.uplink.programs import MARK
+
+    mark = "background" if background else "foreground"
+    os.execvpe(words[0], words, os.environ | {MARK: mark})
+
+
+def _ask(settings: ClientSettings, method: str, path: str, body: Any = None) -> Any:
+    from client.uplink.control import running_uplink
+
+    with running_uplink(settings) as daemon:
+        if method == "GET":
+            return daemon.get_json(path)
+        return daemon.post_json(path, body, timeout=FLUSH_SECONDS)

@@ -1,0 +1,107 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who asks a service, and what is known of each account there.
+
+An account is a name and never a secret: the user of `Basic`, a digest of a `Bearer` token, or
+nobody. What is kept or held for an account is given only to a request with the very credentials
+that the service has accepted; these stay in memory. Other kinds of credentials sign one request
+each, and what comes with them is passed on and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from satchel.errors import UsageError
+from uplink import Knowledge
+
+ALIASES = 1000
+"""Etags of held uploads that are remembered after the service gave its own."""
+
+
+class BadCredentials(UsageError):
+    """A file of credentials that cannot be meant."""
+
+
+@dataclass
+class Account:
+    """authorization: that the service accepted last; None while it has not. aliases: etags that we
+    gave held files, and what the service calls these. Locked by `guard`."""
+
+    service: str
+    name: str
+    authorization: str | None = None
+    knowledge: Knowledge = field(default_factory=Knowledge)
+    aliases: dict[str, str] = field(default_factory=dict)
+    guard: threading.RLock = field(default_factory=threading.RLock)
+
+    def accepts(self, authorization: str) -> bool:
+        """Whether the service has accepted these very credentials last."""
+        known = self.authorization
+        return known is not None and hmac.compare_digest(known.encode(), authorization.encode())
+
+    def answered(self, authorization: str, status: int) -> None:
+        """What a service's answer says of the credentials."""
+        with self.guard:
+            if status in (401, 403, 407):
+                if status != 403 and self.accepts(authorization):
+                    self.authorization = None
+            elif status < 500:
+                self.authorization = authorization
+
+    def alias(self, ours: str, theirs: str) -> None:
+        with self.guard:
+            self.aliases[ours] = theirs
+            while len(self.aliases) > ALIASES:
+                del self.aliases[next(iter(self.aliases))]
+
+
+class Accounts:
+    """Those that programs have used since the daemon began. Any thread."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._accounts: dict[tuple[str, str], Account] = {}
+
+    def get(self, service: str, name: str) -> Account:
+        with self._guard:
+            return self._accounts.setdefault((service, name), Account(service, name))
+
+    def load(self, service: str, path: Path) -> None:
+        """Take the credentials of a file with USER:PASSWORD. Raises BadCredentials."""
+        try:
+            mode, text = path.stat().st_mode, path.read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadCredentials(f"cannot read {path}", why=str(error)) from error
+        if mode & 0o077:
+            raise BadCredentials(f"others can read {path}", fix=f"chmod 600 {path}")
+        if ":" not in text or "\n" in text:
+            raise BadCredentials(f"{path} has no credentials", fix="write USER:PASSWORD into it")
+        token = base64.b64encode(text.encode()).decode()
+        account = self.get(service, account_name({"authorization": f"Basic {token}"}) or "")
+        account.authorization = f"Basic {token}"
+
+
+def account_name(headers: Mapping[str, str]) -> str | None:
+    """Whose a request is; None where that cannot be told, or where the credentials are for this one
+    request. headers: by names in lower case."""
+    authorization = headers.get("authorization", "")
+    if not authorization:
+        return None if "cookie" in headers else ""
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() == "basic":
+        try:
+            user = base64.b64decode(token.strip(), validate=True).partition(b":")[0]
+        except (binascii.Error, ValueError):
+            return None
+        return f"user:{user.decode('utf-8', 'replace')}"
+    if scheme.lower() == "bearer":
+        return f"token:{hashlib.sha256(token.strip().encode()).hexdigest()[:32]}"
+    return None

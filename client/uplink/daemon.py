@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""All parts of uplink together, from start to end."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from pathlib import Path
+from typing import Any
+
+from client.fronts.acceptor import Acceptor
+from client.uplink.accounts import Accounts
+from client.uplink.catalog import Catalog
+from client.uplink.file_cache import FileCache
+from client.uplink.flusher import Flusher
+from client.uplink.forwarding import Forwarding
+from client.uplink.gateway import Gateway
+from client.uplink.programs import Rules
+from client.uplink.radio_watch import RadioWatch
+from client.uplink.settings import UplinkSettings
+from client.uplink.spool import Spool
+from satchel.errors import NotFoundError, SatchelError
+from satchel.typed import Form
+from uplink import Batcher, RadioModel, Reason, UploadState, built_in_radios, read_radios
+
+MIB = 1 << 20
+_FORM = Form()
+
+
+class UplinkDaemon:
+    """Serves programs from its construction until `close`. Any thread may call."""
+
+    def __init__(self, settings: UplinkSettings, device: str) -> None:
+        """device: names conflict copies. Raises SatchelError, OSError; nothing runs then."""
+        self._parts = contextlib.ExitStack()
+        with contextlib.ExitStack() as parts:
+            self.radio = RadioWatch(_radio(settings))
+            self.catalog = Catalog(settings, self.radio)
+            parts.callback(self.catalog.close)
+            self.accounts = Accounts()
+            for name, service in settings.services.items():
+                if service.credentials:
+                    self.accounts.load(name, Path(service.credentials).expanduser())
+            settings.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.spool = Spool(settings.state, settings.spool_mib * MIB)
+            parts.callback(self.spool.close)
+            self.cache = FileCache(settings.cache, settings.cache_mib * MIB)
+            self.forwarding = Forwarding(self.spool, self.cache)
+            model = self.radio.model
+            self.flusher = Flusher(
+                self.spool,
+                Batcher(model, model.rate, deadline=settings.deadline_minutes * 60),
+                self.accounts,
+                self.radio,
+                upstream=self.catalog.upstream,
+                description=self.catalog.description,
+                changed=lambda upload: self.forwarding.changed(
+                    upload.service, upload.account, upload.path
+                ),
+                device=device,
+            )
+            self.gateway = Gateway(
+                self.catalog,
+                self.accounts,
+                self.spool,
+                self.forwarding,
+                self.flusher,
+                self.radio,
+                Rules(frozenset(settings.background), frozenset(settings.foreground)),
+            )
+            self._acceptor = Acceptor("http", settings.port, self.gateway.adopt)
+            self.flusher.start()
+            parts.callback(self.flusher.close)
+            parts.callback(self.gateway.close)
+            self._acceptor.start()
+            parts.callback(self._acceptor.close)
+            self._parts = parts.pop_all()
+        self._closing = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """Behind which programs put the name of a service."""
+        return self._acceptor.url
+
+    def close(self) -> None:
+        """What is held stays held."""
+        with self._closing:
+            self._parts.close()
+
+    def status(self) -> dict[str, Any]:
+        """What is held, and what came of what was."""
+        uploads = self.spool.uploads()
+        rows = [_FORM.plain(each) for each in uploads]
+        counts = {state.value: 0 for state in UploadState}
+        for upload in uploads:
+            counts[upload.state.value] += 1
+        return {
+            "url": self.url,
+            "services": {name: each.origin for name, each in self.catalog.upstreams.items()},
+            "counts": counts,
+            "held_bytes": sum(each.size for each in self.spool.pending()),
+            "uploads": rows,
+            "flusher": self.flusher.status(),
+            "radio": self.radio.stats()["state"],
+        }
+
+    def stats(self) -> dict[str, Any]:
+        """What was spent and saved since the daemon began; joules are a model's."""
+        return {
+            **self.radio.stats(),
+            **self.cache.stats(),
+            "listing_hits": self.forwarding.listings.hits,
+            **self.gateway.counts,
+            "flushes": dict(self.flusher.reasons),
+        }
+
+    def flush(self, *, failed: bool = False, wait: float = 600.0) -> dict[str, Any]:
+        """Let all go that is held, and failed ones once more if that is asked for."""
+        if failed:
+            for upload in self.spool.uploads():
+                if upload.state is UploadState.FAILED:
+                    self.spool.move(upload.number, UploadState.HELD)
+        in_time = self.flusher.flush(Reason.ASKED, wait=wait)
+        return {"in_time": in_time, "held": len(self.spool.pending())}
+
+
+def _radio(settings: UplinkSettings) -> RadioModel:
+    radios = built_in_radios()
+    try:
+        radios |= read_radios(settings.radios.read_text("utf-8"), str(settings.radios))
+    except FileNotFoundError:
+        pass
+    except (OSError, UnicodeDecodeError) as error:
+        raise SatchelError(f"cannot read {settings.radios}", why=str(error)) from error
+    if settings.radio not in radios:
+        known = ", ".join(sorted(radios))
+        raise NotFoundError(
+            f"there is no model of the radio {settings.radio}", why=f"known: {known}"
+        )
+    return radios[settings.radio]

@@ -1,0 +1,357 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Lets held uploads go, in the order of their acceptance, and finds out what came of each."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from client.uplink.accounts import Account, Accounts
+from client.uplink.conflicts import Found, compare, copy_path, same_bytes
+from client.uplink.radio_watch import RadioWatch
+from client.uplink.spool import Spool
+from client.uplink.upstream import ServiceAnswer, Upstream
+from satchel.errors import SatchelError
+from uplink import (
+    BadDescription,
+    Batcher,
+    Condition,
+    Description,
+    Outcome,
+    Reason,
+    Upload,
+    UploadState,
+)
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 600.0
+"""Seconds after a try that did not come through; doubled each time."""
+
+LOOK_SECONDS = 60.0
+COPIES = 20
+"""Names that are tried for a conflict copy."""
+
+WAITS = 120.0
+"""Seconds for which a request that cannot go before an upload waits for that."""
+
+ANSWER_LIMIT = 1 << 20
+PIECE = 1 << 18
+
+HELD_ETAG = "uplink-"
+
+
+class _NotNow(Exception):
+    """The service does not take uploads at the moment."""
+
+
+class Flusher:
+    """See the module. One thread of its own; every method may be called by any."""
+
+    def __init__(
+        self,
+        spool: Spool,
+        batcher: Batcher,
+        accounts: Accounts,
+        radio: RadioWatch,
+        *,
+        upstream: Callable[[str], Upstream],
+        description: Callable[[str], Description],
+        changed: Callable[[Upload], None],
+        device: str,
+    ) -> None:
+        """upstream, description: of a service by name, NotFoundError for others. changed: is told
+        of each upload that came through. device: what conflict copies name"""
+        self._spool, self._batcher, self._accounts, self._radio = spool, batcher, accounts, radio
+        self._upstream, self._description, self._changed = upstream, description, changed
+        self._device = device
+        self._state = threading.Condition()
+        self._wanted: Reason | None = None
+        self._asked = self._done = 0
+        self._hold_until = self._pause_until = 0.0
+        self._pause = FIRST_PAUSE
+        self._closing = False
+        self.reasons: dict[str, int] = {}
+        self._thread = threading.Thread(target=self._run, name="uplink flusher", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        with self._state:
+            self._closing = True
+            self._state.notify_all()
+        self._thread.join(WAITS)
+
+    def accepted(self, upload: Upload, *, awake: bool) -> None:
+        """An upload is held from now on. awake: whether the interface was, before it came."""
+        self._radio.held(upload.size)
+        held = sum(each.size for each in self._spool.pending())
+        reason = self._batcher.accepted(held, awake=awake)
+        if reason:
+            self._want(reason)
+        with self._state:
+            self._state.notify_all()  # its deadline may be the first
+
+    def awake(self) -> None:
+        """The interface was woken by something that could not wait."""
+        if self._spool.pending():
+            self._want(Reason.AWAKE)
+
+    def hold(self, seconds: float) -> None:
+        """Let nothing go for so long but what somebody asks for; 0: as usual again."""
+        with self._state:
+            self._hold_until = time.monotonic() + seconds
+            self._state.notify_all()
+
+    def flush(self, reason: Reason, *, wait: float = WAITS) -> bool:
+        """Let all go now, and wait until each was tried. Whether that was in time."""
+        with self._state:
+            self._wanted = reason
+            self._asked += 1
+            ticket = self._asked
+            self._state.notify_all()
+            return self._state.wait_for(lambda: self._done >= ticket or self._closing, wait)
+
+    def status(self) -> dict[str, Any]:
+        with self._state:
+            now = time.monotonic()
+            return {
+                "holding_seconds": round(max(0.0, self._hold_until - now), 1),
+                "pause_seconds": round(max(0.0, self._pause_until - now), 1),
+                "rate_mbps": round(self._batcher.rate, 3),
+                "flushes": dict(self.reasons),
+            }
+
+    def _want(self, reason: Reason) -> None:
+        with self._state:
+            if self._wanted is None:
+                self._wanted = reason
+                self._state.notify_all()
+
+    def _run(self) -> None:
+        while (reason := self._next()) is not None:
+            with self._state:
+                ticket = self._asked
+            try:
+                self._flush_all(reason)
+            except Exception:
+                logger.exception("uploads wait: a flush ended")
+                self._wait_longer()
+            with self._state:
+                self._done = ticket
+                self._state.notify_all()
+
+    def _next(self) -> Reason | None:
+        """Why to flush now; None at the end."""
+        with self._state:
+            while not self._closing:
+                now = time.monotonic()
+                forced = self._asked > self._done
+                quiet = max(self._hold_until, self._pause_until)
+                if forced or (self._wanted is not None and now >= quiet):
+                    reason, self._wanted = self._wanted or Reason.ASKED, None
+                    return reason
+                pending = self._spool.pending()
+                oldest = min((upload.accepted for upload in pending), default=time.time())
+                due = self._batcher.waited(oldest, time.time()) if pending else None
+                if due is not None and now >= quiet:
+                    return due
+                rest = quiet - now if now < quiet else self._batcher.deadline
+                rest -= time.time() - oldest if now >= quiet else 0.0
+                self._state.wait(min(LOOK_SECONDS, max(0.05, rest)))
+            return None
+
+    def _flush_all(self, reason: Reason) -> None:
+        pending = self._spool.pending()
+        if not pending:
+            return
+        self.reasons[reason.value] = self.reasons.get(reason.value, 0) + 1
+        silent: set[str] = set()
+        began, size = time.monotonic(), 0
+        self._radio.flushing(True)
+        try:
+            for upload in pending:
+                if self._closing:
+                    return
+                if upload.service in silent:
+                    continue
+                try:
+                    self._send(upload)
+                    size += upload.size
+                except _NotNow as error:
+                    silent.add(upload.service)
+                    logger.warning("uploads to %s wait: %s", upload.service, error)
+        finally:
+            self._radio.flushing(False)
+        self._batcher.sent(size, time.monotonic() - began)
+        if silent:
+            self._wait_longer()
+        else:
+            self._pause = FIRST_PAUSE
+
+    def _wait_longer(self) -> None:
+        with self._state:
+            self._pause_until = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+            self._wanted = self._wanted or Reason.DEADLINE
+
+    def _send(self, upload: Upload) -> None:
+        """One upload, to whatever end. Raises _NotNow where it waits on."""
+        account = self._accounts.get(upload.service, upload.account)
+        if upload.account and account.authorization is None:
+            return  # until a program of the account asks again
+        body = self._spool.body(upload)
+        upload = self._spool.move(upload.number, UploadState.FLUSHING)
+        try:
+            upstream, described = self._upstream(upload.service), self._description(upload.service)
+            if not same_bytes(upload, body):
+                self._fail(upload, "its bytes in the spool have changed")
+                return
+            job = _Job(upstream, described, account, upload, body, self._device)
+            self._settle(upload, account, job.run(), job)
+        except (SatchelError, OSError) as error:
+            self._spool.move(upload.number, UploadState.HELD, why=str(error))
+            raise _NotNow(str(error)) from error
+
+    def _settle(self, upload: Upload, account: Account, outcome: Outcome, job: _Job) -> None:
+        number = upload.number
+        if outcome is Outcome.DONE:
+            with account.guard:
+                if job.etag:
+                    account.knowledge.file(upload.path, job.etag)
+                    account.alias(held_etag(upload), job.etag)
+                else:
+                    account.knowledge.forget(upload.path)
+            self._changed(upload)
+            self._spool.move(number, UploadState.CONFIRMED)
+        elif outcome is Outcome.CONFLICT:
+            with account.guard:
+                account.knowledge.forget(upload.path)
+            self._changed(upload)
+            self._spool.move(number, UploadState.CONFLICT, copy=job.copy)
+            logger.warning(
+                "somebody else has changed %s of %s: what was uploaded here is %s",
+                upload.path, upload.service, job.copy,
+            )  # fmt: skip
+        elif outcome is Outcome.ACCESS:
+            with account.guard:
+                account.authorization = None
+            self._spool.move(number, UploadState.HELD, why="the service wants another password")
+        elif outcome is Outcome.LATER:
+            self._spool.move(number, UploadState.HELD, why=job.why)
+            raise _NotNow(job.why)
+        else:
+            self._fail(upload, job.why)
+
+    def _fail(self, upload: Upload, why: str) -> None:
+        self._spool.move(upload.number, UploadState.FAILED, why=why)
+        logger.error("%s of %s is not uploaded: %s", upload.path, upload.service, why)
+
+
+class _Job:
+    """One try of an upload. etag: that the service gave; copy: path of the conflict copy; why: it
+    did not come through"""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        description: Description,
+        account: Account,
+        upload: Upload,
+        body: Path,
+        device: str,
+    ) -> None:
+        self._upstream, self._description, self._account = upstream, description, account
+        self._upload, self._body, self._device = upload, body, device
+        self.etag = self.copy = self.why = ""
+
+    def run(self) -> Outcome:
+        """Raises ServiceUnreachable, OSError, BadDescription."""
+        outcome = self._dialogue(self._upload.path, self._upload.condition)
+        if outcome is not Outcome.CONFLICT:
+            return outcome
+        if self._upload.tries > 1:
+            found, etag = self._look(self._upload.path)
+            if found is Found.OURS:
+                self.etag = etag
+                return Outcome.DONE
+            if found is Found.TORN and etag:
+                outcome = self._dialogue(self._upload.path, Condition(etag))
+                if outcome is not Outcome.CONFLICT:
+                    return outcome
+        return self._conflict_copy()
+
+    def _conflict_copy(self) -> Outcome:
+        for attempt in range(COPIES):
+            self.copy = copy_path(self._upload, self._device, attempt)
+            outcome = self._dialogue(self.copy, Condition())
+            if outcome is Outcome.DONE:
+                return Outcome.CONFLICT
+            if outcome is not Outcome.CONFLICT:
+                return outcome
+            if self._look(self.copy)[0] is Found.OURS:
+                return Outcome.CONFLICT
+        self.why = "there is no name left for a conflict copy"
+        return Outcome.REFUSED
+
+    def _dialogue(self, path: str, condition: Condition) -> Outcome:
+        """All steps of the description, until one is not done."""
+        values = {"path": path, "size": str(self._upload.size), "sha256": self._upload.sha256}
+        for step in self._description.steps:
+            target, own = step.filled(values)
+            headers = dict(self._upload.headers) if step.content else {}
+            headers |= self._authorization() | own
+            headers |= condition.headers() if step.conditional else {}
+            body = self._pieces() if step.content else b"" if step.method == "POST" else None
+            size = self._upload.size if step.content else 0
+            pieces = [body] if isinstance(body, bytes) else body
+            with self._upstream.ask(step.method, target, headers.items(), pieces, size) as answer:
+                text = _some(answer)
+                self.why = f"it answered {answer.status} to {step.method}"
+                outcome = self._description.outcome(step, answer.status)
+                if outcome is not Outcome.DONE:
+                    return outcome
+                values |= step.taken(answer.named, text)
+                if step.content:
+                    self.etag = answer.named.get("etag", "")
+        if not self._description.steps:
+            raise BadDescription(f"{self._description.name} has no steps", fix="mend it")
+        return Outcome.DONE
+
+    def _look(self, path: str) -> tuple[Found, str]:
+        """What the service has there, and its strong etag."""
+        with self._upstream.ask("GET", path, self._authorization().items()) as answer:
+            if answer.status != 200:
+                return Found.OTHER, ""
+            etag = answer.named.get("etag", "")
+            found = compare(answer.body, self._upload, self._body)
+            return found, etag if etag.startswith('"') else ""
+
+    def _authorization(self) -> dict[str, str]:
+        known = self._account.authorization
+        return {"Authorization": known} if known else {}
+
+    def _pieces(self) -> Iterator[bytes]:
+        with self._body.open("rb") as file:
+            while piece := file.read(PIECE):
+                yield piece
+
+
+def held_etag(upload: Upload) -> str:
+    """What programs are told of a file that is held."""
+    return f'"{HELD_ETAG}{upload.sha256[:32]}"'
+
+
+def _some(answer: ServiceAnswer) -> bytes:
+    """The beginning of the body; the rest is read and dropped."""
+    kept = bytearray()
+    for piece in answer.body:
+        if len(kept) < ANSWER_LIMIT:
+            kept += piece
+    return bytes(kept)

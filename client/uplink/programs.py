@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which program asks, and whether a person waits for it (StoArranger, section V-A2).
+
+The peer of a loopback connection is found in the kernel's table of sockets, and its process by the
+socket among its descriptors. Then, the first that says something:
+
+    a rule of the settings, by the program's name
+    `satchel uplink run --background`, which its environment tells
+    it has the foreground of its terminal         a person's
+    its cgroup is a service's, a timer's, cron's  automatic
+
+Who says nothing is a person: a wrong guess then costs joules and no patience.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MARK = "SATCHEL_UPLINK"
+"""The environment variable that `satchel uplink run` gives: `background` or `foreground`."""
+
+_SERVICE = re.compile(r"/[^/]*\.service(/|$)")
+_SESSION = re.compile(r"/(session-[^/]*|[^/]*vte-[^/]*|app-[^/]*)\.scope(/|$)")
+
+
+@dataclass(frozen=True)
+class Program:
+    """pid: 0 where it is not known; name: of its executable; automatic: whether nobody waits; why:
+    what told so"""
+
+    pid: int = 0
+    name: str = ""
+    automatic: bool = False
+    why: str = "the program is not known"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Names of programs."""
+
+    background: frozenset[str] = frozenset()
+    foreground: frozenset[str] = frozenset()
+
+
+def program_of(connection: socket.socket, rules: Rules) -> Program:
+    """The program at the other end of a connection through 127.0.0.1. Never raises."""
+    try:
+        inode = _inode(connection.getpeername()[1], connection.getsockname()[1])
+        pid = next(_holders(inode), 0) if inode else 0
+        return judge(pid, rules) if pid else Program()
+    except (OSError, ValueError, IndexError):
+        return Program()
+
+
+def judge(pid: int, rules: Rules) -> Program:
+    """What is known of a process. Raises OSError where it has ended."""
+    process = Path("/proc", str(pid))
+    name = (process / "exe").readlink().name
+    names = {name, (process / "comm").read_text().strip()}
+    if names & rules.foreground:
+        return Program(pid, name, False, "a rule of the settings")
+    if names & rules.background:
+        return Program(pid, name, True, "a rule of the settings")
+    mark = _mark(process)
+    if mark in ("background", "foreground"):
+        return Program(pid, name, mark == "background", "satchel uplink run")
+    if _has_foreground(process):
+        return Program(pid, name, False, "it has the foreground of its terminal")
+    cgroup = (process / "cgroup").read_text()
+    if _SERVICE.search(cgroup.replace("/user@", "/")) and not _SESSION.search(cgroup):
+        return Program(pid, name, True, f"its cgroup is {cgroup.strip().rpartition('/')[2]}")
+    return Program(pid, name, False, "nothing says that it is automatic")
+
+
+def _mark(process: Path) -> str:
+    prefix = MARK.encode() + b"="
+    for variable in (process / "environ").read_bytes().split(b"\0"):
+        if variable.startswith(prefix):
+            return variable.removeprefix(prefix).decode("utf-8", "replace")
+    return ""
+
+
+def _has_foreground(process: Path) -> bool:
+    """Its process group is that of its controlling terminal."""
+    fields = (process / "stat").read_text().rpartition(")")[2].split()
+    group, terminal, foreground = fields[2], fields[4], fields[5]
+    return terminal != "0" and group == foreground
+
+
+def _inode(port: int, ours: int) -> int:
+    """Of the socket whose own port is `port` and whose peer's is `ours`."""
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        local, remote = (int(each.rpartition(":")[2], 16) for each in fields[1:3])
+        if (local, remote) == (port, ours):
+            return int(fields[9])
+    return 0
+
+
+def _holders(inode: int) -> Iterator[int]:
+    """Processes, of this user unless we are root, that have the socket."""
+    wanted = f"socket:[{inode}]"
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                for descriptor in os.scandir(f"/proc/{entry.name}/fd"):
+                    with contextlib.suppress(OSError):
+                        if str(Path(descriptor.path).readlink()) == wanted:
+                            yield int(entry.name)

@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP with a service. Its TLS is verified here, by the system's certificates or by those that the
+settings name; the program that asks has nothing to install."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import httpcore
+
+from client.uplink.radio_watch import RadioWatch
+from client.uplink.settings import UplinkService
+from satchel.errors import UnavailableError
+
+CONNECT_SECONDS = 20.0
+SILENCE_SECONDS = 120.0
+CONNECTIONS = 32
+
+HOP_BY_HOP = frozenset(
+    {
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te"),
+        *("trailer", "transfer-encoding", "upgrade", "host", "expect", "proxy-connection"),
+    }
+)
+"""Headers that are about one connection (RFC 9110, section 7.6.1)."""
+
+Headers = list[tuple[str, str]]
+
+
+class ServiceUnreachable(UnavailableError):
+    """A service does not answer, or nobody vouches that it is the one."""
+
+
+@dataclass
+class ServiceAnswer:
+    """body: to be read within the block of `Upstream.ask`"""
+
+    status: int
+    headers: Headers
+    body: Iterator[bytes]
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Headers by names in lower case; of several, the last."""
+        return {name.lower(): value for name, value in self.headers}
+
+
+class Upstream:
+    """One service. Any thread."""
+
+    def __init__(self, name: str, service: UplinkService, radio: RadioWatch) -> None:
+        """Raises OSError for certificates that cannot be read."""
+        self.name = name
+        parts = urlsplit(service.url)
+        self.base = parts.path.rstrip("/")
+        self.origin = f"{parts.scheme}://{parts.netloc}"
+        self._radio = radio
+        secure = ssl.create_default_context(cafile=service.certificates or None)
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=secure, max_connections=CONNECTIONS, keepalive_expiry=30.0
+        )
+        self._host = parts.netloc.rpartition("@")[2]
+
+    def close(self) -> None:
+        self._pool.close()
+
+    @contextlib.contextmanager
+    def ask(
+        self,
+        method: str,
+        path: str,
+        headers: Iterable[tuple[str, str]],
+        body: Iterable[bytes] | None = None,
+        size: int | None = None,
+    ) -> Iterator[ServiceAnswer]:
+        """One request. path: below the service, percent-encoded, with its query; size: of the
+        body, None where it is not known. Raises ServiceUnreachable, in the block as well."""
+        sent = [(k, v) for k, v in headers if k.lower() not in HOP_BY_HOP | {"content-length"}]
+        sent.append(("Host", self._host))
+        if body is not None:
+            known = ("Content-Length", str(size)) if size is not None else None
+            sent.append(known or ("Transfer-Encoding", "chunked"))
+        traffic = _Traffic()
+        try:
+            with self._pool.stream(
+                method,
+                httpcore.URL(
+                    scheme=self.origin.partition(":")[0],
+                    host=self._address()[0],
+                    port=self._address()[1],
+                    target=(self.base + path) or "/",
+                ),
+                headers=sent,
+                content=traffic.up(body) if body is not None else None,
+                extensions={"timeout": _TIMEOUT},
+            ) as response:
+                found = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in response.headers]
+                traffic.heads += sum(len(k) + len(v) + 4 for k, v in found)
+                yield ServiceAnswer(response.status, found, traffic.down(response.iter_stream()))
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+            why = str(error) or type(error).__name__
+            raise ServiceUnreachable(f"{self.name} does not answer", why=why) from error
+        finally:
+            up = traffic.bytes_up + sum(len(k) + len(v) + 4 for k, v in sent)
+            self._radio.transferred(traffic.began, up, traffic.bytes_down + traffic.heads)
+
+    def _address(self) -> tuple[str, int | None]:
+        parts = urlsplit(self.origin)
+        return parts.hostname or "", parts.port
+
+
+_TIMEOUT: Mapping[str, float] = {
+    "connect": CONNECT_SECONDS,
+    "read": SILENCE_SECONDS,
+    "write": SILENCE_SECONDS,
+    "pool": SILENCE_SECONDS,
+}
+
+
+class _Traffic:
+    """Counts what goes over the interface for one request."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.bytes_up = self.bytes_down = self.heads = 0
+
+    def up(self, body: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in body:
+            self.bytes_up += len(piece)
+            yield piece
+
+    def down(self, body: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in body:
+            self.bytes_down += len(piece)
+            yield piece

@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What unmodified programs say to cloud storage, rearranged so that the radio sleeps (StoArranger).
+
+Pure: no clock, no network, no threads. Who calls says what time it is and does what is decided.
+
+- radio: the states of an interface and what each costs; the ledger of joules, which are a model's
+- batcher: how long uploads are held, and why they are let go
+- upload: one that is held, and the states that it goes through
+- services: descriptions of what a service's requests mean, and how one uploads to it
+- davxml: WebDAV's lists of properties, which are changed on the way through
+- known: what is known of files and folders at a service
+- crawl: programs that ask for a whole tree of folders, told from people
+- cache: which answers are kept, for whom, and for how long
+- held upload: an upload that the program takes for done and the service does not have yet
+- batch: held uploads that go in one burst
+"""
+
+from uplink.batcher import (
+    THRESHOLD_PER_MB,
+    Batcher,
+    Reason,
+    burst_joules,
+    growth_per_mb,
+    saving_ratio,
+)
+from uplink.cache import Freshness, cache_key, freshness, keepable
+from uplink.crawl import Crawls
+from uplink.davxml import (
+    BadDavXml,
+    Entry,
+    ask_for_etags,
+    edit_listing,
+    hrefs_of,
+    read_listing,
+    rewrite_hrefs,
+)
+from uplink.known import Knowledge, Known, plain
+from uplink.radio import (
+    BadRadio,
+    Interface,
+    Ledger,
+    RadioModel,
+    RadioState,
+    Stage,
+    built_in_radios,
+    read_radios,
+)
+from uplink.services import (
+    BadDescription,
+    Description,
+    Kind,
+    Outcome,
+    Pattern,
+    Step,
+    built_in_descriptions,
+    read_description,
+)
+from uplink.upload import Condition, Upload, UploadState
+
+__all__ = [
+    "THRESHOLD_PER_MB",
+    "BadDavXml",
+    "BadDescription",
+    "BadRadio",
+    "Batcher",
+    "Condition",
+    "Crawls",
+    "Description",
+    "Entry",
+    "Freshness",
+    "Interface",
+    "Kind",
+    "Knowledge",
+    "Known",
+    "Ledger",
+    "Outcome",
+    "Pattern",
+    "RadioModel",
+    "RadioState",
+    "Reason",
+    "Stage",
+    "Step",
+    "Upload",
+    "UploadState",
+    "ask_for_etags",
+    "built_in_descriptions",
+    "built_in_radios",
+    "burst_joules",
+    "cache_key",
+    "edit_listing",
+    "freshness",
+    "growth_per_mb",
+    "hrefs_of",
+    "keepable",
+    "plain",
+    "read_description",
+    "read_listing",
+    "read_radios",
+    "rewrite_hrefs",
+    "saving_ratio",
+]

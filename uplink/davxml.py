@@ -1,0 +1,166 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""WebDAV's lists of properties (RFC 4918, sections 9.1 and 14.16), changed on the way through.
+
+Addresses in them are the service's and become those at which the program asked. A file that is held
+is listed as if it were there. What comes from either side is hostile: a document with a type
+declaration is refused, as entities are declared there.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as Tree
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from html import escape, unescape
+from urllib.parse import unquote, urlsplit
+
+from satchel.errors import IntegrityError
+
+_HREF = re.compile(rb"(<(?:[\w.-]+:)?href(?:\s[^<>]*)?>\s*)([^<]*?)(\s*</)", re.IGNORECASE)
+_PROP_END = re.compile(rb"(</(?:[\w.-]+:)?prop\s*>)")
+_DAV = "{DAV:}"
+
+
+class BadDavXml(IntegrityError):
+    """No list of properties, or one that nobody should read."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file or a folder in a list. path: the address's path, percent-encoded, without its last
+    slash; size, etag: where the list has them; modified: seconds since 1970, of what is held"""
+
+    path: str
+    folder: bool = False
+    etag: str = ""
+    size: int | None = None
+    modified: float = 0.0
+    content_type: str = ""
+
+
+def rewrite_hrefs(body: bytes, change: Callable[[str], str]) -> bytes:
+    """The document with every address changed; nothing else of it."""
+
+    def one(found: re.Match[bytes]) -> bytes:
+        address = unescape(found[2].decode("utf-8", "surrogateescape"))
+        changed = change(address)
+        if changed == address:
+            return found[0]
+        return found[1] + escape(changed, quote=False).encode("utf-8", "surrogateescape") + found[3]
+
+    return _HREF.sub(one, body)
+
+
+def hrefs_of(body: bytes) -> list[str]:
+    """Every address in the document."""
+    return [unescape(found[2].decode("utf-8", "replace")) for found in _HREF.finditer(body)]
+
+
+def ask_for_etags(body: bytes) -> bytes:
+    """A question for properties that asks for etags, too. One for all properties has them."""
+    if b"getetag" in body or not _PROP_END.search(body):
+        return body
+    return _PROP_END.sub(rb'<getetag xmlns="DAV:"/>\1', body, count=1)
+
+
+def read_listing(body: bytes) -> list[Entry]:
+    """What a list has. Raises BadDavXml."""
+    return list(_entries(_parse(body)))
+
+
+def edit_listing(body: bytes | None, question: bytes, held: Iterable[Entry]) -> bytes:
+    """The list with files that are held: in the place of what it has of them, or behind it.
+
+    body: None for a list of them alone; question: the request's body, which says what properties
+    are wanted. Raises BadDavXml.
+    """
+    Tree.register_namespace("D", "DAV:")
+    root = Tree.Element(f"{_DAV}multistatus") if body is None else _parse(body)
+    wanted = _wanted(question)
+    for entry in held:
+        for response in root.findall(f"{_DAV}response"):
+            if _plain(response.findtext(f"{_DAV}href") or "") == _plain(entry.path):
+                root.remove(response)
+        root.append(_response(entry, wanted))
+    text: bytes = Tree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text
+
+
+def _parse(body: bytes) -> Tree.Element:
+    if re.search(rb"<!DOCTYPE", body, re.IGNORECASE) or b"<\x00!" in body:
+        raise BadDavXml("cannot read a list of properties", why="it declares a type")
+    try:
+        return Tree.fromstring(body)
+    except (Tree.ParseError, ValueError, LookupError) as error:
+        raise BadDavXml("cannot read a list of properties", why=str(error)) from error
+
+
+def _entries(root: Tree.Element) -> Iterator[Entry]:
+    for response in root.iter(f"{_DAV}response"):
+        found: dict[str, Tree.Element] = {}
+        for propstat in response.findall(f"{_DAV}propstat"):
+            if " 200" in (propstat.findtext(f"{_DAV}status") or ""):
+                found |= {each.tag: each for each in propstat.findall(f"{_DAV}prop/*")}
+        if " 404" in (response.findtext(f"{_DAV}status") or ""):
+            continue
+        kind = found.get(f"{_DAV}resourcetype")
+        size = (_text(found, "getcontentlength") or "").strip()
+        yield Entry(
+            path=urlsplit((response.findtext(f"{_DAV}href") or "").strip()).path.rstrip("/"),
+            folder=kind is not None and kind.find(f"{_DAV}collection") is not None,
+            etag=_quoted((_text(found, "getetag") or "").strip()),
+            size=int(size) if re.fullmatch(r"\d{1,18}", size) else None,
+        )
+
+
+def _quoted(etag: str) -> str:
+    """Some services write the property without the quotes that belong to an etag (RFC 4918,
+    section 15.6)."""
+    return etag if not etag or etag.endswith('"') else f'"{etag}"'
+
+
+def _text(found: dict[str, Tree.Element], name: str) -> str | None:
+    element = found.get(_DAV + name)
+    return None if element is None else element.text
+
+
+def _plain(address: str) -> str:
+    return unquote(urlsplit(address.strip()).path).rstrip("/")
+
+
+def _wanted(question: bytes) -> list[str] | None:
+    """Tags; None for all."""
+    if not question.strip():
+        return None
+    prop = _parse(question).find(f"{_DAV}prop")
+    return None if prop is None else [each.tag for each in prop]
+
+
+def _response(entry: Entry, wanted: list[str] | None) -> Tree.Element:
+    moment = datetime.fromtimestamp(entry.modified, UTC)
+    values = {
+        "resourcetype": "",
+        "getcontentlength": str(entry.size or 0),
+        "getlastmodified": format_datetime(moment, usegmt=True),
+        "creationdate": moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "getetag": entry.etag,
+        "getcontenttype": entry.content_type or "application/octet-stream",
+        "displayname": unquote(entry.path).rpartition("/")[2],
+    }
+    known = {_DAV + name: text for name, text in values.items()}
+    tags = list(known) if wanted is None else wanted
+    response = Tree.Element(f"{_DAV}response")
+    Tree.SubElement(response, f"{_DAV}href").text = entry.path
+    for there, status in ((True, "HTTP/1.1 200 OK"), (False, "HTTP/1.1 404 Not Found")):
+        some = [tag for tag in tags if (tag in known) is there]
+        if some or there:
+            propstat = Tree.SubElement(response, f"{_DAV}propstat")
+            prop = Tree.SubElement(propstat, f"{_DAV}prop")
+            for tag in some:
+                Tree.SubElement(prop, tag).text = known.get(tag) or None
+            Tree.SubElement(propstat, f"{_DAV}status").text = status
+    return response
