@@ -49,5 +49,5 @@ def test_a_viewer_stays_connected_while_the_desktop_moves(
             before = viewer.picture()
             assert eventually(lambda: viewer.picture() != before), "the clock stands"
             assert viewer.runs
-        assert session.relay.counts().reset == 0
+            assert session.relay.counts().reset == 0
         assert world.home.home.service(SERVICE).view().state == "down"
