@@ -45,7 +45,7 @@ from satchel.ids import BLOCK_SIZE, OperationNumber, ReplicaId
 
 logger = logging.getLogger(__name__)
 
-SYSTEM_DISK, SEED_DISK = "disk0", "seed"
+SYSTEM_DISK, AGENT_DISK = "disk0", "agent"
 """The volume that a machine boots from; of a whole disk, the one from which it takes the agent."""
 
 DISK_BOOT_SECONDS = 1200.0
@@ -136,8 +136,8 @@ class Machines:
 
         def start() -> None:
             disks = {SYSTEM_DISK: self._store.import_file(image.disk)}
-            if image.seed:
-                disks[SEED_DISK] = self._store.import_file(image.seed)
+            if image.agent_disk:
+                disks[AGENT_DISK] = self._store.import_file(image.agent_disk)
             replica.boot(disks, image.boot(spec), recorder, timeout=seconds)
 
         return Prepared(replica, recorder, start, adapter)
@@ -274,7 +274,7 @@ class Machines:
         wanted = wish.accelerator or recipe.accelerator
         spec = MachineSpec(
             wish.memory_mib or recipe.memory_mib,
-            (SYSTEM_DISK, SEED_DISK) if image.seed else (SYSTEM_DISK,),
+            (SYSTEM_DISK, AGENT_DISK) if image.agent_disk else (SYSTEM_DISK,),
             vcpus=wish.vcpus or recipe.vcpus,
             shares=recipe.shares,
             streams=recipe.carried,

@@ -25,7 +25,7 @@ KERNEL_VERSION, DISK_VERSION = 1, 2
 """Of image.json: of an image that starts with a kernel, and of one that starts from its disk."""
 
 MANIFEST = "image.json"
-_PARTS = ("disk-", "vmlinuz-", "initrd-", "seed-")
+_PARTS = ("disk-", "vmlinuz-", "initrd-", "agent-")
 
 
 class ImageNotBuilt(NotFoundError):
@@ -42,8 +42,8 @@ class BuiltImage:
 
     disk: a raw file, sparse; the whole of /dev/vda: an ext4 file system, or a whole disk with its
     partitions. kernel, initrd, cmdline: for the first boot. firmware: what starts a whole disk,
-    which has no kernel here, in the words of MachineSpec. seed: of a whole disk, /dev/vdb, from
-    which its cloud-init takes the agent. key: what it was built from, 64 hex digits.
+    which has no kernel here, in the words of MachineSpec. agent_disk: of a whole one, /dev/vdb,
+    from which its cloud-init takes the agent. key: what it was built from, 64 hex digits.
     """
 
     recipe: Recipe
@@ -53,12 +53,12 @@ class BuiltImage:
     initrd: Path | None = None
     cmdline: str = ""
     firmware: str = ""
-    seed: Path | None = None
+    agent_disk: Path | None = None
 
     @property
     def files(self) -> list[Path]:
         """All that it consists of, beside its description."""
-        return [path for path in (self.disk, self.kernel, self.initrd, self.seed) if path]
+        return [path for path in (self.disk, self.kernel, self.initrd, self.agent_disk) if path]
 
     def boot(self, spec: MachineSpec) -> Boot:
         """What that machine is started with."""
@@ -98,7 +98,7 @@ def _started(folder: Path, value: dict[str, Any]) -> dict[str, Any]:
         return {**files, "cmdline": str(value["cmdline"])}
     if version != DISK_VERSION or value["firmware"] not in FIRMWARES:
         raise ValueError("its version or its firmware is not known")
-    return {"firmware": str(value["firmware"]), "seed": folder / str(value["seed"])}
+    return {"firmware": str(value["firmware"]), "agent_disk": folder / str(value["agent_disk"])}
 
 
 def write_manifest(folder: Path, image: BuiltImage) -> None:
@@ -120,7 +120,7 @@ def _manifest(image: BuiltImage) -> bytes:
         named = {"kernel": image.kernel.name, "initrd": image.initrd.name}
         value = {"version": KERNEL_VERSION, **said, **named, "cmdline": image.cmdline}
     else:
-        assert image.seed
-        started = {"seed": image.seed.name, "firmware": image.firmware}
+        assert image.agent_disk
+        started = {"agent_disk": image.agent_disk.name, "firmware": image.firmware}
         value = {"version": DISK_VERSION, **said, **started}
     return (json.dumps(value, indent=2) + "\n").encode()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A whole disk as an image: copied as it is, beside a seed from which it takes the agent.
+"""A whole disk as an image: copied as it is, beside the disk that has the agent for it.
 
 The disk is a stranger's. Programs that read its format or its file systems (qemu-img, debugfs) run
 in a cell, where there are cells. Nothing is written to it: the agent comes with the first boot, by
@@ -60,13 +60,13 @@ _HOOK = """\
 #!/bin/sh
 # Puts Satchel's agent where it stays, and has systemd keep it alive.
 set -e
-seed=$(mktemp -d)
-mount -o ro -L cidata "$seed"
+from=$(mktemp -d)
+mount -o ro -L cidata "$from"
 mkdir -p /etc/satchel /usr/local/sbin
-install -m 755 "$seed/satchel-agent" /usr/local/sbin/satchel-agent
-install -m 644 "$seed/service" /etc/satchel/service
-install -m 644 "$seed/satchel-agent.service" /etc/systemd/system/satchel-agent.service
-umount "$seed"
+install -m 755 "$from/satchel-agent" /usr/local/sbin/satchel-agent
+install -m 644 "$from/service" /etc/satchel/service
+install -m 644 "$from/satchel-agent.service" /etc/systemd/system/satchel-agent.service
+umount "$from"
 systemctl daemon-reload
 systemctl enable satchel-agent.service
 systemctl start --no-block satchel-agent.service
@@ -80,7 +80,7 @@ class DiskRefused(UnsupportedError):
 def build_disk(recipe: Recipe, folder: Path, *, agent: Path, cells: Cells | None) -> BuiltImage:
     """The image of the whole disk that `recipe` names in `folder`, unless it is up to date.
 
-    agent: what is put on the seed. Raises what reading a disk image raises (images.raw), and
+    agent: what is put on the agent disk. Raises what reading a disk image raises (images.raw), and
     DiskRefused, NotFoundError, UsageError, UnsupportedError without genisoimage. After an error the
     old image is there, and nothing else.
     """
@@ -100,16 +100,16 @@ def build_disk(recipe: Recipe, folder: Path, *, agent: Path, cells: Cells | None
             firmware = _firmware(recipe, layout)
             _require_cloud_init(recipe, disk, layout, room)
         _grow(disk, recipe.disk_mib)
-        seed = _seed(recipe, key, agent, scratch)
+        agent_disk = _agent_disk(recipe, key, agent, scratch)
         image = BuiltImage(
             recipe=recipe,
             disk=folder / f"disk-{key[:12]}",
             key=key,
             firmware=firmware,
-            seed=folder / f"seed-{key[:12]}",
+            agent_disk=folder / f"agent-{key[:12]}",
         )
         os.chown(disk, os.geteuid(), os.getegid())
-        for path, place in ((disk, image.disk), (seed, image.seed)):
+        for path, place in ((disk, image.disk), (agent_disk, image.agent_disk)):
             path.chmod(0o600)  # keys and passwords may be in it
             assert place
             path.replace(place)
@@ -223,9 +223,9 @@ def _grow(disk: Path, least_mib: int) -> None:
     os.truncate(disk, -(-size // BLOCK_SIZE) * BLOCK_SIZE)
 
 
-def _seed(recipe: Recipe, key: str, agent: Path, scratch: Path) -> Path:
+def _agent_disk(recipe: Recipe, key: str, agent: Path, scratch: Path) -> Path:
     """The second disk, an ISO 9660 file system with the label by which cloud-init knows it."""
-    folder, seed = scratch / "seed.d", scratch / "seed"
+    folder, made = scratch / "agent.d", scratch / "agent"
     folder.mkdir()
     files = {
         "meta-data": f"instance-id: satchel-{key[:12]}\nlocal-hostname: {recipe.name}\n",
@@ -241,7 +241,7 @@ def _seed(recipe: Recipe, key: str, agent: Path, scratch: Path) -> Path:
     argv = ["genisoimage", "-quiet", "-volid", "cidata", "-joliet", "-rock"]
     try:
         subprocess.run(
-            [*argv, "-output", str(seed), str(folder)], check=True, capture_output=True, text=True
+            [*argv, "-output", str(made), str(folder)], check=True, capture_output=True, text=True
         )
     except FileNotFoundError as error:
         fix = "install the Debian package genisoimage"
@@ -250,8 +250,8 @@ def _seed(recipe: Recipe, key: str, agent: Path, scratch: Path) -> Path:
         raise DiskRefused(
             "cannot make the agent's disk", why=error.stderr.strip()[-300:]
         ) from error
-    os.truncate(seed, -(-seed.stat().st_size // BLOCK_SIZE) * BLOCK_SIZE)
-    return seed
+    os.truncate(made, -(-made.stat().st_size // BLOCK_SIZE) * BLOCK_SIZE)
+    return made
 
 
 def _user_data(recipe: Recipe) -> str:

@@ -27,6 +27,8 @@ SERVICE = "desktop-carried"
 SIZE = 1024, 768
 COLOURS = 8
 """An empty screen has fewer."""
+START_SECONDS = 300.0
+"""The port listens before the programs of the desktop are there."""
 
 
 @pytest.mark.parametrize(
@@ -43,11 +45,11 @@ def test_a_viewer_stays_connected_while_the_desktop_moves(
     with carried_world(SERVICE) as world:
         session = world.session()
         with shown(tmp_path / "viewer", session.port, SIZE) as viewer:
-            assert eventually(lambda: len(set(viewer.picture())) >= COLOURS)
+            assert eventually(lambda: len(set(viewer.picture())) >= COLOURS, START_SECONDS)
             assert eventually(lambda: viewer.picture() != viewer.picture()), "the clock stands"
             session.move("a")
             before = viewer.picture()
             assert eventually(lambda: viewer.picture() != before), "the clock stands"
             assert viewer.runs
-        assert session.relay.counts().reset == 0
+            assert session.relay.counts().reset == 0
         assert world.home.home.service(SERVICE).view().state == "down"

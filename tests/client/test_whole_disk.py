@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """A cloud image, unmodified, carried as a whole disk: it starts by GRUB and systemd, its cloud-init
-takes the agent from the seed, and an ssh session into it goes on through a move."""
+takes the agent from a second disk, and an ssh session into it goes on through a move."""
 
 import subprocess
 from pathlib import Path

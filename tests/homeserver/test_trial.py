@@ -68,7 +68,7 @@ def attempt(program: Program, status: int, *arguments: str) -> str:
         env=program.environment,
         capture_output=True,
         text=True,
-        timeout=560,
+        timeout=1100,
         check=False,
     )
     assert done.returncode == status, done.stdout + done.stderr

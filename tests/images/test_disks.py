@@ -50,7 +50,7 @@ def test_the_partitions_are_those_that_sfdisk_made(tmp_path: Path, table: str, u
     assert layout.partitions[-1].content == "ext"
 
 
-def test_an_image_is_the_disk_and_a_seed_for_cloud_init(tmp_path: Path) -> None:
+def test_an_image_is_the_disk_and_what_has_the_agent(tmp_path: Path) -> None:
     disk = small_disk(tmp_path / "a.raw")
     user_data = tmp_path / "user-data"
     user_data.write_text("#cloud-config\nusers: []\n")
@@ -58,21 +58,22 @@ def test_an_image_is_the_disk_and_a_seed_for_cloud_init(tmp_path: Path) -> None:
     content = disk.read_bytes()
     assert image.disk.stat().st_size == 1024 * MIB
     assert image.disk.open("rb").read(len(content)) == content, "it is not unmodified"
-    assert image.seed is not None
-    seed = {name: told(image.seed, name) for name in ("/meta-data", "/user-data", "/vendor-data")}
-    assert b"local-hostname: box" in seed["/meta-data"]
-    assert seed["/user-data"] == user_data.read_bytes()
-    assert seed["/vendor-data"].startswith(b"#cloud-boothook\n#!/bin/sh\n")
-    assert told(image.seed, "/satchel-agent") == agent_program().read_bytes()
-    assert b"port=22\n" in told(image.seed, "/service")
-    assert b"streams=22\n" in told(image.seed, "/service")
-    blkid = ["blkid", "-p", "-o", "value", "-s", "LABEL", str(image.seed)]
+    assert image.agent_disk is not None
+    names = ("/meta-data", "/user-data", "/vendor-data")
+    files = {name: told(image.agent_disk, name) for name in names}
+    assert b"local-hostname: box" in files["/meta-data"]
+    assert files["/user-data"] == user_data.read_bytes()
+    assert files["/vendor-data"].startswith(b"#cloud-boothook\n#!/bin/sh\n")
+    assert told(image.agent_disk, "/satchel-agent") == agent_program().read_bytes()
+    assert b"port=22\n" in told(image.agent_disk, "/service")
+    assert b"streams=22\n" in told(image.agent_disk, "/service")
+    blkid = ["blkid", "-p", "-o", "value", "-s", "LABEL", str(image.agent_disk)]
     assert subprocess.check_output(blkid).strip() == b"cidata"
 
 
-def told(seed: Path, name: str) -> bytes:
+def told(disk: Path, name: str) -> bytes:
     """A file of an ISO 9660 file system, by a program that knows nothing of us."""
-    return subprocess.check_output(["isoinfo", "-R", "-i", seed, "-x", name])
+    return subprocess.check_output(["isoinfo", "-R", "-i", disk, "-x", name])
 
 
 def test_image_json_of_a_whole_disk(tmp_path: Path) -> None:
@@ -84,14 +85,14 @@ def test_image_json_of_a_whole_disk(tmp_path: Path) -> None:
         "version": 2,
         "key": image.key,
         "disk": f"disk-{key}",
-        "seed": f"seed-{key}",
+        "agent_disk": f"agent-{key}",
         "firmware": "bios",
     }
-    assert image.boot(MachineSpec(512, ("disk0", "seed"), firmware="bios")) == Boot()
+    assert image.boot(MachineSpec(512, ("disk0", "agent"), firmware="bios")) == Boot()
 
 
 @pytest.mark.parametrize(
-    "change", [{"version": 3}, {"firmware": "coreboot"}, {"firmware": None}, {"seed": None}]
+    "change", [{"version": 3}, {"firmware": "coreboot"}, {"firmware": None}, {"agent_disk": None}]
 )
 def test_another_image_json_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
     made(tmp_path, small_disk(tmp_path / "a.raw"))
