@@ -207,7 +207,12 @@ class _SessionMoving:
 
     def move(self) -> None:
         self.began = time.monotonic()
-        self._session.move(self._new, lambda: time.sleep(EDGE_TRIP))
+        self._session.move(self._new, self._carried)
+
+    @staticmethod
+    def _carried(data: bytes) -> bytes:
+        time.sleep(EDGE_TRIP)
+        return data
 
 
 @contextlib.contextmanager
