@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import queue
 import socket
 import struct
 import threading
@@ -33,6 +32,7 @@ from guestfiles.kernel import (
     error_reply,
 )
 from guestfiles.line import RECORD, Pieces
+from guestfiles.outbox import Outbox
 
 logger = logging.getLogger(__name__)
 
@@ -102,22 +102,17 @@ class Calls:
         self._pending: dict[int, Call] = {}
         self._under_way = 0
         self._over = False
-        self._replies: queue.SimpleQueue[tuple[bytes, int] | None] = queue.SimpleQueue()
-        self._threads = [
-            threading.Thread(target=work, name=f"calls {end}", daemon=True)
-            for end, work in (("in", self._inwards), ("out", self._outwards))
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._replies = Outbox(session, "calls out")
+        self._thread = threading.Thread(target=self._inwards, name="calls in", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._session.shutdown(socket.SHUT_RDWR)
         self._end()
         self._keeper.close()
-        self._replies.put(None)
-        for thread in self._threads:
-            thread.join()
+        self._replies.close()
+        self._thread.join()
         self._counts.close()
 
     @contextlib.contextmanager
@@ -159,7 +154,7 @@ class Calls:
             self._changed.wait_for(lambda: self._over or self._under_way < UNDER_WAY_BYTES)
             self._under_way += cost
         if request.opcode in RELEASING:  # nobody waits for it
-            self._replies.put((error_reply(request.unique, 0), cost))
+            self._reply(error_reply(request.unique, 0), cost)
             self._keeper.ask(Call(request), lambda reply: None)
             return
         begins = request.opcode == Opcode.INIT
@@ -176,17 +171,15 @@ class Calls:
                 return
         length, error, _ = OUT_HEADER.unpack_from(reply)
         whole = OUT_HEADER.pack(length, error, unique) + reply[OUT_HEADER.size :]
-        self._replies.put((whole, cost))
+        self._reply(whole, cost)
 
-    def _outwards(self) -> None:
-        with contextlib.suppress(OSError):
-            while (given := self._replies.get()) is not None:
-                reply, cost = given
-                self._session.sendall(reply)
-                with self._changed:
-                    self._under_way -= cost
-                    self._changed.notify_all()
-        self._end()
+    def _reply(self, reply: bytes, cost: int) -> None:
+        def sent() -> None:
+            with self._changed:
+                self._under_way -= cost
+                self._changed.notify_all()
+
+        self._replies.send(reply, sent)
 
     def _end(self) -> None:
         """The guest takes no replies any more: nobody waits until it has."""

@@ -54,7 +54,9 @@ BOUNDARY_SECONDS = 0.25
 home does."""
 
 HANDOFF_BYTES = 64 << 10
-"""Of what home has not, at most, goes along with a handoff; what is more home has before."""
+SETTLE_SECONDS = 1.0
+"""So much of what home has not goes along with a handoff, and more only where a guest that goes on
+does not let it become less within this time."""
 
 SESSION = "guest"
 """Its name, in a handoff: home knows whose it is."""
@@ -168,23 +170,23 @@ class EdgeKeeper:
     def hand_over(self, seconds: float = HANDOFF_SECONDS) -> bool:
         """Home has, on return, all that this node has done, and who wants to leads next. Whether it
         has; what is asked meanwhile waits, and is asked of home then."""
+        self.settle_most(seconds)
         handoff = self.prepare_handoff(seconds)
         return handoff is None or self.send_handoff(handoff, seconds)
 
-    def settle_most(self, seconds: float) -> _Node | None:
-        """Wait, while the guest goes on, until home has so much that a handoff is short."""
+    def settle_most(self, seconds: float) -> None:
+        """Before a handoff: wait, while the guest goes on, until it is going to be short."""
         with self._changed:
             node = self._node
         if node is not None:
-            node.settler.drain(seconds, most=HANDOFF_BYTES)
-        return node
+            node.settler.drain(min(seconds, SETTLE_SECONDS), most=HANDOFF_BYTES)
 
     def prepare_handoff(self, seconds: float = HANDOFF_SECONDS) -> Handoff | None:
         """From now on calls wait in the dirty queue, but those of the operation that the guest is
         at. None where this node does not lead."""
-        node = self.settle_most(seconds)
         with self._changed:
-            if self._state is not State.LEADS or node is not self._node:
+            self._changed.wait_for(lambda: self._state is not State.HANDOFF, seconds)
+            if self._state is not State.LEADS:
                 return None
             self._state, self._until = State.HANDOFF, self._at
             over = lambda: self._executed >= self._until and self._under_way == 0  # noqa: E731
@@ -411,6 +413,7 @@ class EdgeKeeper:
             if self._state is not since:
                 return
             self._state = State.FOLLOWS
+            self._changed.notify_all()
             self._not_before = time.monotonic() + AGAIN_SECONDS
             dirty, self._dirty = self._dirty, []
         for call, answered in dirty:

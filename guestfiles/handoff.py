@@ -34,6 +34,8 @@ FILES = 64
 
 NAMES = 4096
 
+AHEAD_BYTES = 64 << 10
+
 DEPTH = 64
 """Folders above a file, at most."""
 
@@ -105,15 +107,16 @@ def files_of(session: bytes) -> list[File]:
     if not records or not isinstance(records[0], Head) or records[0].version != SESSION_VERSION:
         raise IntegrityError("a handoff is none", why="it begins with no head of this version")
     files = [record for record in records if isinstance(record, File)]
-    if len(files) + 1 != len(records) or len(files) > FILES:
+    deep = any(file.path.count(b"/") > DEPTH for file in files)
+    if len(files) + 1 != len(records) or len(files) > FILES or deep:
         raise IntegrityError("a handoff is none", why="it has more than a guest's open files")
     return files
 
 
 class OpenAhead:
-    """Looks a session's files up at the node that goes on with it, and opens them, one call after
-    the other and all files at once. Nobody waits for it, and what fails is opened by who needs
-    it."""
+    """Looks a session's files up at the node that goes on with it, opens them and reads how they
+    begin, all at once.
+    Nobody waits for it, and what fails is opened by who needs it."""
 
     def __init__(
         self,
@@ -126,20 +129,19 @@ class OpenAhead:
     def open(self, files: Iterable[File], *, reading_only: bool) -> None:
         """reading_only: another node may still write the others; those are looked up."""
         for file in files:
-            opens = not reading_only or file.flags & os.O_ACCMODE == os.O_RDONLY
-            self._walk(file, _ROOT, file.path.split(b"/"), opens=opens)
-
-    def _walk(self, file: File, at: int, names: list[bytes], *, opens: bool) -> None:
-        if not names:
-            if at == file.file and opens:
+            self._walk(_ROOT, file.path.split(b"/"))
+            if not reading_only or file.flags & os.O_ACCMODE == os.O_RDONLY:
                 self._open(file)
+
+    def _walk(self, at: int, names: list[bytes]) -> None:
+        if not names:
             return
 
         def found(reply: bytes) -> None:
             _, error, _ = OUT_HEADER.unpack_from(reply)
             if not error and len(reply) >= OUT_HEADER.size + 8:
                 (child,) = struct.unpack_from("<Q", reply, OUT_HEADER.size)
-                self._walk(file, child, names[1:], opens=opens)
+                self._walk(child, names[1:])
 
         self._perform(asked(Opcode.LOOKUP, at, names[0] + b"\0"), found)
 
@@ -148,6 +150,10 @@ class OpenAhead:
 
         def done(reply: bytes) -> None:
             if not OUT_HEADER.unpack_from(reply)[1]:
+                if flags != os.O_WRONLY:
+                    about = (file.file << 8 | flags, 0, AHEAD_BYTES, 0, 0, flags, 0)
+                    body = struct.pack("<QQIIQII", *about)
+                    self._perform(asked(Opcode.READ, file.file, body), lambda reply: None)
                 self._opened(file.file, flags)
 
         self._perform(asked(Opcode.OPEN, file.file, struct.pack("<II", flags, 0)), done)
@@ -160,11 +166,12 @@ class Restoring:
     def __init__(
         self,
         perform: Callable[[Request, Callable[[bytes], None]], object],
+        goes_on: Callable[[], bool],
         restored: Callable[[list[Unsent]], None],
     ) -> None:
         """perform: as Performer's; restored: is given what is done and durable now. It ends before
-        one that fails here: home's replica does that one again."""
-        self._perform, self._restored = perform, restored
+        one that fails here, and when it does not go on: home's replica does the others again."""
+        self._perform, self._goes_on, self._restored = perform, goes_on, restored
         self._done: list[Unsent] = []
         self._handles: dict[int, int] = {}  # that write; how often they were opened here
 
@@ -173,7 +180,7 @@ class Restoring:
         self._next(unsent, 0)
 
     def _next(self, unsent: Sequence[Unsent], place: int) -> None:
-        if place == len(unsent):
+        if place == len(unsent) or not self._goes_on():
             self._sync()
             return
         call = unsent[place]

@@ -209,7 +209,8 @@ class CallKeeper:
             answered(taken)
 
         wanted = [each for each in unsent if each.name.operation >= least]
-        Restoring(self.perform, restored).begin([e for e in wanted if is_content(e.request)])
+        going = lambda: not lead.over  # noqa: E731
+        Restoring(self.perform, going, restored).begin([e for e in wanted if is_content(e.request)])
 
     def told(self, line: _Line, done: Sequence[Done]) -> bool:
         """What the surrogate that leads has done; whether it still leads. What is told of

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-import queue
 import socket
 import struct
 import threading
@@ -20,6 +19,7 @@ from collections.abc import Callable
 from guestfiles.host import Served
 from guestfiles.kernel import IN_HEADER, INTERRUPT_BIT, OUT_HEADER, Opcode, Request
 from guestfiles.line import Pieces
+from guestfiles.outbox import Outbox
 
 logger = logging.getLogger(__name__)
 
@@ -45,13 +45,9 @@ class Performer:
         self._changed = threading.Condition()
         self._under_way: dict[int, tuple[int, Callable[[bytes], None]]] = {}
         self._closing = False
-        self._requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._threads = [
-            threading.Thread(target=work, name=f"perform {end}", daemon=True)
-            for end, work in (("in", self._receive), ("out", self._send))
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._requests = Outbox(self._near, "perform out")
+        self._thread = threading.Thread(target=self._receive, name="perform in", daemon=True)
+        self._thread.start()
 
     def perform(
         self, request: Request, answered: Callable[[bytes], None], *, follows: bool = False
@@ -66,7 +62,7 @@ class Performer:
             self._under_way[number] = request.opcode, answered
         length, opcode, _, *rest = IN_HEADER.unpack_from(request.message)
         header = IN_HEADER.pack(length, opcode, number, *rest)
-        self._requests.put(header + request.message[IN_HEADER.size :])
+        self._requests.send(header + request.message[IN_HEADER.size :])
         return number
 
     def interrupt(self, number: int) -> None:
@@ -76,7 +72,7 @@ class Performer:
                 return
         size = IN_HEADER.size + 8
         header = IN_HEADER.pack(size, Opcode.INTERRUPT, number | INTERRUPT_BIT, 0, 0, 0, 0, 0)
-        self._requests.put(header + struct.pack("<Q", number))
+        self._requests.send(header + struct.pack("<Q", number))
 
     def close(self) -> None:
         """Returns when nothing is done any more; the replies to what was done have been given."""
@@ -85,23 +81,17 @@ class Performer:
             if not self._changed.wait_for(self._settled, CLOSE_SECONDS):
                 logger.warning("calls of a guest end without an answer")
             self._under_way.clear()
-        self._requests.put(None)
         self._served.close()
         for end in (self._near, self._far):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
+        self._requests.close()
+        self._thread.join()
         self._near.close()
         self._far.close()
 
     def _settled(self) -> bool:
         return all(opcode in _LOCK_WAITS for opcode, _ in self._under_way.values())
-
-    def _send(self) -> None:
-        with contextlib.suppress(OSError):
-            while (message := self._requests.get()) is not None:
-                self._near.sendall(message)
 
     def _receive(self) -> None:
         stream = Pieces(self._near)

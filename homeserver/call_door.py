@@ -68,6 +68,7 @@ class _Guest:
     fences: Callable[[bool], None]
     silent: int = 0
     unsent: list[Unsent] = field(default_factory=list)
+    unsent_bytes: int = 0
 
     def recall(self, yielded: Callable[[], None]) -> None:
         self.duplex.post(RECALL, lambda reply: yielded(), lambda error: None)
@@ -148,11 +149,9 @@ class CallDoor:
         elif isinstance(said, Yielded):
             guest.keeper.yielded()
         elif isinstance(said, Unsent):
-            guest.unsent.append(said)
-            if sum(each.request.cost for each in guest.unsent) > UNDER_WAY_BYTES:
-                guest.duplex.end("it hands too much over")
+            self._keep(guest, said)
         elif reply and isinstance(said, SentHandoff):
-            unsent, guest.unsent = guest.unsent, []
+            unsent, guest.unsent, guest.unsent_bytes = guest.unsent, [], 0
             restored = functools.partial(self._restored, reply)
             guest.keeper.hand_over(unsent, said.session, restored)
         elif reply and isinstance(said, Told):
@@ -162,6 +161,12 @@ class CallDoor:
             guest.keeper.lead(guest, said.operation, granted)
         elif reply:
             reply(encode_first(0))
+
+    def _keep(self, guest: _Guest, unsent: Unsent) -> None:
+        guest.unsent.append(unsent)
+        guest.unsent_bytes += len(unsent.request.message) + len(unsent.reply)
+        if guest.unsent_bytes > UNDER_WAY_BYTES or not self._leads():
+            guest.duplex.end("it hands too much over")
 
     @staticmethod
     def _restored(reply: Reply, taken: bool) -> None:

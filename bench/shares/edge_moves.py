@@ -21,8 +21,7 @@ from typing import Protocol
 
 from bench.harness import Figure, figure
 from bench.shares.edge_world import EDGE_TRIP, ROOT, Guest, World, world
-from guestfiles import EdgeKeeper
-from guestfiles.kernel import Opcode
+from guestfiles import EdgeKeeper, kernel
 from shares.session import Host, MobileSession
 
 LOADS = (0, 50, 100, 200)
@@ -105,7 +104,8 @@ class Program:
         self._over.set()
         thread.join()
         self.rate = before / SECONDS
-        near = [end for end in self.ends if end > began - 1 / self._load]
+        last = max(end for end in self.ends if end <= began)
+        near = [end for end in self.ends if end >= last]
         gaps = [after - before for before, after in itertools.pairwise(near)]
         self.gap = max(0.0, max(gaps, default=0.0) - 1 / self._load)
 
@@ -141,7 +141,7 @@ class _GuestMoving:
             stack.callback(guest.close)
         time.sleep(SECONDS)  # both have a node
         self._number = made.lead(self._old, 1)
-        self._guest = self._old
+        self._guest, self._took_part = self._old, 0
 
     def operate(self, kind: str, number: int) -> None:
         time.sleep(EDGE_TRIP)
@@ -153,15 +153,25 @@ class _GuestMoving:
             else:
                 self._guest.put("x", self._data, self._number)
 
-    def move(self) -> None:
+    def _take_part(self) -> None:
+        """The new guest is as far as the old one."""
         with self._lock:
-            self._new.ask(Opcode.LOOKUP, b"x\0", ROOT, self._number)
-            self._new.calls.finished(self._number)
+            number = self._number
+        if number != self._took_part:
+            self._took_part = number
+            self._new.ask(kernel.Opcode.LOOKUP, b"x\0", ROOT, number)
+            self._new.calls.finished(number)
+
+    def move(self) -> None:
+        self._take_part()
         time.sleep(SECONDS)  # it wants to lead, and home has told it what may come
-        edge_of(self._old).settle_most(LEAD_SECONDS)  # the guest goes on
+        edge_of(self._old).settle_most(SECONDS)  # the guest goes on
+        self._take_part()
         self.began = time.monotonic()
         with self._lock:
-            edge_of(self._old).hand_over()
+            old = edge_of(self._old)
+            handoff = old.prepare_handoff()
+            assert handoff is not None and old.send_handoff(handoff)
             self._guest = self._new
         until = time.monotonic() + LEAD_SECONDS
         while edge_of(self._new).state.value != "leads" and time.monotonic() < until:
@@ -197,7 +207,12 @@ class _SessionMoving:
 
     def move(self) -> None:
         self.began = time.monotonic()
-        self._session.move(self._new, lambda: time.sleep(EDGE_TRIP))
+        self._session.move(self._new, self._carried)
+
+    @staticmethod
+    def _carried(data: bytes) -> bytes:
+        time.sleep(EDGE_TRIP)
+        return data
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bench.harness import Figure, figure
 from bench.shares.edge import edge_figures
+from bench.shares.faces import face_figures
 from bench.shares.least import LEAST, least
 from bench.shares.local import local_figures
 from bench.shares.network import Link
@@ -242,6 +243,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "scanned": scanned_figures,
     "small": small_figures,
     "edge": edge_figures,
+    "faces": face_figures,
 }
 
 __all__ = ["PARTS", "figures", "plans", "policies", "quick_figures"]

@@ -146,17 +146,16 @@ class MobileSession:
 
     # Moves.
 
-    def move(self, host: Host, carry: Callable[[], None] = lambda: None) -> None:
+    def move(self, host: Host, carry: Callable[[bytes], bytes] = bytes) -> None:
         """Go on at another host. Operations wait meanwhile, and none of them is lost or done twice.
-        carry: takes as long as the way from host to host. Raises what Host's methods raise; the
-        session goes on where it was then."""
+        carry: brings the handoff to the other host, and returns what came there. Raises what that
+        and Host's methods raise; the session goes on where it was then."""
         old = self._host
         host.expect_handoff(self.name, old.open_files(self.name))
         handoff = old.prepare_handoff(self.name)
 
         def send(data: bytes) -> None:
-            carry()
-            self._arrive(host, data)
+            self._arrive(host, carry(data))
 
         try:
             old.send_handoff(handoff, send)
