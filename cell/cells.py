@@ -119,7 +119,8 @@ class Cells:
         """A room for a machine; the host itself where there are no cells.
 
         memory: bytes of the guest. written: what its helpers may hold of what it writes to disks,
-        where the folder is in memory. processors, kvm: what the machine has. Raises CellFailed.
+        where the folder is in memory. processors, kvm: what the machine has. Raises CellFailed,
+        AccessError.
         """
         if self.reason:
             return HOST

@@ -85,6 +85,9 @@ class _Seccomp:
     ALLOW = 0x7FFF0000
     DENY = 0x00050000
     NOT_EQUAL, LESS, MASKED_EQUAL = 1, 2, 7
+    TRUNCATE, COLLAPSE = 0x200, 0x08
+    """O_TRUNC of open(2), which works on a file that is opened to be read, and
+    FALLOC_FL_COLLAPSE_RANGE of fallocate(2)."""
 
     class Compare(ctypes.Structure):
         _fields_ = (
@@ -120,8 +123,8 @@ class _Seccomp:
         if result < 0 and -result != errno.EDOM:
             raise OSError(-result, f"seccomp, {call}: {os.strerror(-result)}")
 
-    def prepare(self, threads_only: bool) -> None:
-        """threads_only: no new process either."""
+    def prepare(self, threads_only: bool, *, truncates: bool) -> None:
+        """threads_only: no new process either. truncates: it opens a file of its own so."""
         for call in self.CALLS:
             self.deny(call)
         self.deny("socket", errno.EAFNOSUPPORT, (0, self.NOT_EQUAL, 1, 0))  # AF_UNIX alone
@@ -130,12 +133,24 @@ class _Seccomp:
             if (_CLONE_NEW | _CLONE_NEWTIME) >> bit & 1 and 1 << bit != _CLONE_NEWTIME:
                 self.deny("clone", errno.EPERM, (0, self.MASKED_EQUAL, 1 << bit, 1 << bit))
         self.deny("ioctl", errno.EPERM, (1, self.MASKED_EQUAL, 0xFFFFFFFF, 0x5412))  # TIOCSTI
+        if not truncates:
+            self._deny_truncating()
+        self.deny("truncate")
+        self.deny("fallocate", errno.EPERM, (1, self.MASKED_EQUAL, self.COLLAPSE, self.COLLAPSE))
         if threads_only:
-            self.deny("truncate")
             self.deny("ftruncate")
             self.deny("clone", errno.EPERM, (0, self.MASKED_EQUAL, _CLONE_THREAD, 0))
             self.deny("fork")
             self.deny("vfork")
+
+    def _deny_truncating(self) -> None:
+        """By opening. Others have volumes mapped, and would be ended; Landlock knows of it since
+        Linux 6.2."""
+        self.deny("creat")
+        self.deny("openat2", errno.ENOSYS)  # its flags are in memory; the C library takes openat
+        for call, flags in (("open", 1), ("openat", 2)):
+            truncates = (flags, self.MASKED_EQUAL, self.TRUNCATE, self.TRUNCATE)
+            self.deny(call, errno.EPERM, truncates)
 
     def load(self) -> None:
         result = self._library.seccomp_load(self._filter)
@@ -244,7 +259,7 @@ def _become(order: dict[str, Any], argv: list[str]) -> None:
         resource.setrlimit(getattr(resource, name), (value, value))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     seccomp, landlock = _Seccomp(), _Landlock(order["writable"], order["volumes"])
-    seccomp.prepare(order["threads_only"])
+    seccomp.prepare(order["threads_only"], truncates=order["fuse"] is not None)  # its ready file
     _drop_rights(uid, gid)
     landlock.load()
     seccomp.load()

@@ -25,7 +25,7 @@ class Site:
         self.folder = folder / "replica"
         self.folder.mkdir(mode=0o700)
         self.own = self.folder / "ram.overlay"
-        self.own.touch()
+        self.own.write_bytes(bytes(3 * 4096))
         self.secret = folder / "secret"
         self.secret.write_text("a key")
         self.drop = folder / "drop"
