@@ -11,9 +11,12 @@ header; nor does it use such a connection for other requests.
 from __future__ import annotations
 
 import json
+import time
+from collections import deque
 
 import h11
 
+from client.fronts.requests import Request, Requests
 from client.fronts.sites import refuse_other_sites
 from replay import StreamRefused
 from satchel.errors import AccessError, SatchelError, UsageError
@@ -28,9 +31,16 @@ _REASONS = {400: "Bad Request", 403: "Forbidden"}
 class HttpGuard:
     """A guard, see replay.guards: of one connection to a local port."""
 
-    def __init__(self, port: int) -> None:
-        """port: the local one, whose names a request may use"""
+    def __init__(self, port: int, guest_port: int = 0, requests: Requests | None = None) -> None:
+        """port: the local one, whose names a request may use; requests: are told of each that goes
+        to that port of the guest."""
         self._port = port
+        self._guest_port = guest_port
+        self._requests = requests or Requests((), time.time)
+        self._waiting: deque[Request] = deque()
+        self._sending: Request | None = None
+        self._answer: h11.Connection | None = None
+        self._unknown = False  # what the guest says is not followed any more
         self._parser = _parser()
         self._held = bytearray()
         self._head_passed = False
@@ -57,12 +67,13 @@ class HttpGuard:
                 self._check(event)
             elif event is h11.NEED_DATA:
                 if self._head_passed:
-                    passed += self._take(len(self._held))
+                    passed += self._pass(len(self._held))
                 break
             elif isinstance(event, h11.EndOfMessage):
                 rest = self._parser.trailing_data[0]
-                passed += self._take(len(self._held) - (0 if self._anything else len(rest)))
+                passed += self._pass(len(self._held) - (0 if self._anything else len(rest)))
                 self._parser, self._head_passed = _parser(), False
+                self._sending = None
                 if self._held:
                     self._parser.receive_data(rest)
         return bytes(passed)
@@ -82,10 +93,74 @@ class HttpGuard:
         self._head_passed = True
         self._anything = "upgrade" in fields
 
-    def _take(self, count: int) -> bytes:
+        self._sending = self._requests.begin(
+            self._guest_port, request.method.decode("latin-1"), request.target.decode("latin-1")
+        )
+        self._waiting.append(self._sending)
+
+    def _pass(self, count: int) -> bytes:
         taken = bytes(self._held[:count])
         del self._held[:count]
+        assert self._sending is not None
+        self._requests.keep(self._sending, taken)
         return taken
+
+    def to_program(self, data: bytes) -> None:
+        """See Guard. Which requests are answered, and which answers have begun."""
+        if self._unknown:
+            return
+        try:
+            self._hear(data)
+        except h11.ProtocolError:
+            self._know_nothing()
+
+    def again(self) -> bytes | None:
+        """See Guard: the requests that wait, where all of them may be sent twice."""
+        if self._anything or self._unknown:
+            return None
+        if any(request.begun or request.data is None for request in self._waiting):
+            return None
+        for request in self._waiting:
+            request.resent = True
+        return b"".join(bytes(request.data or b"") for request in self._waiting)
+
+    def _hear(self, data: bytes) -> None:
+        first = True
+        while (data or first) and self._waiting:
+            request = self._waiting[0]
+            if self._answer is None:
+                if not data:
+                    return
+                self._answer = _expecting(request.method)
+            request.begun = True
+            self._answer.receive_data(data)
+            first, data = False, b""
+            while True:
+                event = self._answer.next_event()
+                if event in (h11.NEED_DATA, h11.PAUSED) or isinstance(event, h11.ConnectionClosed):
+                    if self._answer.their_state is h11.SWITCHED_PROTOCOL:
+                        self._know_nothing()
+                    return
+                if isinstance(event, h11.EndOfMessage):
+                    break
+            data = self._answer.trailing_data[0]
+            request.answered, self._answer = time.time(), None
+            self._waiting.popleft()
+
+    def _know_nothing(self) -> None:
+        """What was asked so far counts as answered."""
+        self._unknown = True
+        while self._waiting:
+            self._waiting.popleft().answered = time.time()
+
+
+def _expecting(method: str) -> h11.Connection:
+    """A connection that has sent such a request, and would go over to another protocol."""
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
+    upgrade = [("Host", "localhost"), ("Connection", "upgrade"), ("Upgrade", "any")]
+    connection.send(h11.Request(method=method, target="/", headers=upgrade))
+    connection.send(h11.EndOfMessage())
+    return connection
 
 
 def _parser() -> h11.Connection:
