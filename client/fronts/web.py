@@ -40,6 +40,7 @@ class HttpGuard:
         self._waiting: deque[Request] = deque()
         self._sending: Request | None = None
         self._answer: h11.Connection | None = None
+        self._answer_left = 0  # bytes of a body whose length is known
         self._unknown = False  # what the guest says is not followed any more
         self._parser = _parser()
         self._held = bytearray()
@@ -92,7 +93,6 @@ class HttpGuard:
         refuse_other_sites(self._port, request.method.decode("latin-1"), header)
         self._head_passed = True
         self._anything = "upgrade" in fields
-
         self._sending = self._requests.begin(
             self._guest_port, request.method.decode("latin-1"), request.target.decode("latin-1")
         )
@@ -125,33 +125,54 @@ class HttpGuard:
         return b"".join(bytes(request.data or b"") for request in self._waiting)
 
     def _hear(self, data: bytes) -> None:
-        first = True
-        while (data or first) and self._waiting:
+        ended = not data
+        while self._waiting and (data or ended):
             request = self._waiting[0]
-            if self._answer is None:
-                if not data:
-                    return
-                self._answer = _expecting(request.method)
-            request.begun = True
-            self._answer.receive_data(data)
-            first, data = False, b""
-            while True:
-                event = self._answer.next_event()
-                if event in (h11.NEED_DATA, h11.PAUSED) or isinstance(event, h11.ConnectionClosed):
-                    if self._answer.their_state is h11.SWITCHED_PROTOCOL:
-                        self._know_nothing()
-                    return
-                if isinstance(event, h11.EndOfMessage):
-                    break
-            data = self._answer.trailing_data[0]
+            if self._answer_left:
+                count = min(self._answer_left, len(data))
+                self._answer_left -= count
+                rest = data[count:]
+            else:
+                if self._answer is None and not ended:
+                    self._answer = _expecting(request.method)
+                    request.begun = True
+                rest = self._follow(request, data)
+            if self._answer_left or (rest is None):
+                return
             request.answered, self._answer = time.time(), None
             self._waiting.popleft()
+            data, ended = rest, False
+
+    def _follow(self, request: Request, data: bytes) -> bytes | None:
+        """What comes behind the answer, or behind what of it has come where the length of its body
+        is known; None where it goes on."""
+        if self._answer is None:
+            return None
+        self._answer.receive_data(data)
+        while not isinstance(event := self._answer.next_event(), h11.EndOfMessage):
+            if event in (h11.NEED_DATA, h11.PAUSED) or isinstance(event, h11.ConnectionClosed):
+                if self._answer.their_state is h11.SWITCHED_PROTOCOL:
+                    self._know_nothing()
+                return None
+            if isinstance(event, h11.Response) and (size := _body_size(event, request.method)):
+                rest = self._answer.trailing_data[0]
+                self._answer_left = max(0, size - len(rest))
+                return rest[size:]
+        return self._answer.trailing_data[0]
 
     def _know_nothing(self) -> None:
         """What was asked so far counts as answered."""
         self._unknown = True
         while self._waiting:
             self._waiting.popleft().answered = time.time()
+
+
+def _body_size(answer: h11.Response, method: str) -> int:
+    """Bytes of a body of a length that the head says, which need not be looked at; 0 of others."""
+    fields = {name: value for name, value in answer.headers}
+    if method in ("HEAD", "CONNECT") or answer.status_code in (204, 304):
+        return 0
+    return 0 if b"transfer-encoding" in fields else int(fields.get(b"content-length", b"0"))
 
 
 def _expecting(method: str) -> h11.Connection:
