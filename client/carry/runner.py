@@ -155,7 +155,7 @@ class CarryRunner:
         self._mover = Mover(*parts)
         self._leader: Place = left or AtHome(self._home)
         declared = self._origin.adapter["carry"].get("idempotent", ())
-        self._requests = Requests(declared, lambda: self._shipping.copy.at)
+        self._requests = Requests(declared, self._safe_until)
         self._started = True
         self._reach()
         if egress := self._origin.adapter["carry"].get("egress"):
@@ -300,6 +300,10 @@ class CarryRunner:
         self._links.close()
         if self._chunks:
             self._chunks.close()
+
+    def _safe_until(self) -> float:
+        """Up to when what was answered is not lost with the leader, in seconds since 1970."""
+        return time.time() if self._leader.name == HOME else self._shipping.copy.at
 
     def _way_out(self, egress: dict[str, Any]) -> Callable[[int], socket.socket]:
         """How connections of the guest's go out: here, or at home."""

@@ -86,6 +86,8 @@ class Requests:
             if request.data is None:
                 return
             if self._bytes + len(data) > KEPT_BYTES:
+                self._forget(self._copied())
+            if self._bytes + len(data) > KEPT_BYTES:
                 self._bytes -= len(request.data)
                 request.data = None
                 return

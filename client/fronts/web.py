@@ -128,6 +128,7 @@ class HttpGuard:
         ended = not data
         while self._waiting and (data or ended):
             request = self._waiting[0]
+            rest: bytes | None
             if self._answer_left:
                 count = min(self._answer_left, len(data))
                 self._answer_left -= count
@@ -137,7 +138,7 @@ class HttpGuard:
                     self._answer = _expecting(request.method)
                     request.begun = True
                 rest = self._follow(request, data)
-            if self._answer_left or (rest is None):
+            if self._answer_left or rest is None:
                 return
             request.answered, self._answer = time.time(), None
             self._waiting.popleft()

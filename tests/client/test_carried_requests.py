@@ -162,6 +162,19 @@ def test_what_is_kept_is_bounded() -> None:
     assert ([str(r) for r in lost.again], [str(r) for r in lost.told]) == (["PUT /a"], ["PUT /b"])
 
 
+def test_what_a_copy_has_makes_room() -> None:
+    copied = 0.0
+    requests = Requests(("PUT /",), lambda: copied)
+    first = requests.begin(80, "PUT", "/a")
+    requests.keep(first, bytes(KEPT_BYTES))
+    first.answered = time.time()
+    copied = time.time() + 1
+    second = requests.begin(80, "PUT", "/b")
+    requests.keep(second, b"fits")
+    lost = requests.lost(copied)
+    assert ([str(r) for r in lost.again], lost.told) == (["PUT /b"], [])
+
+
 @pytest.mark.parametrize("target", ["/notes/../orders", "/notes%2f..", "/notesx", "/"])
 def test_only_what_is_declared_may_be_sent_twice(target: str) -> None:
     requests = Requests(DECLARED, lambda: 0.0)
