@@ -59,6 +59,8 @@ _ADAPTER_FIELDS = {"kind": str, "port": int, "stateful": bool, "state": list, "r
 _ID = re.compile(r"[0-9a-f]{16}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00")
 _PATH = re.compile(r"/[!-~]*")
+_METHOD_PATH = re.compile(r"[A-Z]{1,20} /[!-~]{0,200}")
+_MORE_OF_CARRY = {"egress", "idempotent"}
 _HOST_PORT = re.compile(r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}")
 
 
@@ -228,11 +230,11 @@ def _adapter(value: object) -> dict[str, Any]:
 def _carry(value: object) -> None:
     """What the manifest of a carried service says, and that of no other one."""
     carry = _object("adapter.carry", value)
-    _exactly(
-        "adapter.carry", carry, ("behind", "ports", *(["egress"] if "egress" in carry else []))
-    )
+    _exactly("adapter.carry", carry, ("behind", "ports", *carry.keys() & _MORE_OF_CARRY))
     if "egress" in carry:
         _egress(carry["egress"])
+    if "idempotent" in carry:
+        _idempotent(carry["idempotent"])
     _number("adapter.carry.behind", carry["behind"], BEHIND_LIMIT)
     ports = carry["ports"]
     if not isinstance(ports, list) or not 1 <= len(ports) <= LIST_LIMIT:
@@ -258,6 +260,13 @@ def _egress(value: object) -> None:
         port = _matching("adapter.carry.egress.hosts", host, _HOST_PORT).rpartition(":")[2]
         if not 1 <= int(port) <= PORT_LIMIT:
             raise ManifestInvalid("adapter.carry.egress.hosts", "it has no port")
+
+
+def _idempotent(value: object) -> None:
+    if not isinstance(value, list) or not 1 <= len(value) <= LIST_LIMIT:
+        raise ManifestInvalid("adapter.carry.idempotent", f"they are not 1 to {LIST_LIMIT}")
+    for text in value:
+        _matching("adapter.carry.idempotent", text, _METHOD_PATH)
 
 
 def _volumes(value: object, spec: MachineSpec) -> dict[str, TableRoot]:

@@ -39,6 +39,7 @@ PORTS_LIMIT = 16
 FRONTS = ("tcp", "http")
 """What a carried service's ports may be offered as."""
 
+IDEMPOTENT_LIMIT = 64
 EGRESS_LIMIT = 64
 """Destinations of one guest."""
 
@@ -58,6 +59,7 @@ _USER = re.compile(f"{_ACCOUNT}(:{_ACCOUNT})?")
 _PATH = re.compile(r"/|(/[A-Za-z0-9_.+@-]+)+")
 _NEED = re.compile(r"time|monotonic|randomness")
 _ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
+_METHOD_PATH = re.compile(r"[A-Z]{1,20} /[!-$&-~]{0,200}")
 _LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _OUTSIDE = re.compile(rf"{_LABEL}(\.{_LABEL})*:[0-9]{{1,5}}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[^\n\0]*")
@@ -156,6 +158,8 @@ class Recipe:
                   `home` or at the `client`; a surrogate never has them
     egress_hosts: NAME:PORT or IPV4:PORT of what its guest may connect to; a name has to lead to a
                   public address there
+    idempotent:   METHOD PATH: HTTP requests at and below that path that may be sent twice, of ports
+                  with the front `http`; they are sent again after a loss
     state:        folders that belong to `user`; their content is the service's state
     shares:       whether the owner's shares are below /satchel in the guest
     read_only:    HTTP paths at and below which GET and HEAD change nothing that an answer shows;
@@ -192,6 +196,7 @@ class Recipe:
     ports: tuple[ServedPort, ...] = ()
     egress: Literal["none", "home", "client"] = "none"
     egress_hosts: tuple[str, ...] = ()
+    idempotent: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
     shares: bool = False
@@ -310,6 +315,8 @@ class Recipe:
             said["carry"] = {"behind": self.behind, "ports": ports}
             if self.egress_hosts:
                 said["carry"]["egress"] = {"at": self.egress, "hosts": list(self.egress_hosts)}
+            if self.idempotent:
+                said["carry"]["idempotent"] = list(self.idempotent)
         return said
 
     def given(self) -> tuple[str, ...]:
@@ -376,6 +383,13 @@ def _carry_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
     if not low <= recipe.behind <= high:
         yield "behind", f"{recipe.behind} is not between {low} and {high}"
     yield from _egress_faults(recipe)
+    if recipe.idempotent and not any(port.front == "http" for port in recipe.served()):
+        yield "idempotent", 'it needs contract = "carry" and a port with the front http'
+    if len(recipe.idempotent) > IDEMPOTENT_LIMIT:
+        yield "idempotent", f"they are more than {IDEMPOTENT_LIMIT}"
+    for text in recipe.idempotent:
+        if not _METHOD_PATH.fullmatch(text) or "/.." in text:
+            yield "idempotent", f"{text[:80]!r} is not METHOD PATH"
     if len(recipe.ports) > PORTS_LIMIT:
         yield "ports", f"they are more than {PORTS_LIMIT}"
     for number, port in enumerate(recipe.ports, 1):

@@ -23,3 +23,10 @@ class Guard(Protocol):
     def to_guest(self, data: bytes) -> bytes:
         """What may go to the guest now of what the program said, and of what was held back before.
         Raises StreamRefused: nothing of `data` goes there, and the connection ends."""
+
+    def to_program(self, data: bytes) -> None:
+        """What the guest said, which the program gets; empty: its end."""
+
+    def again(self) -> bytes | None:
+        """What another machine is to be sent in place of all that the lost one was, so that the
+        program notices nothing. None: that cannot be."""

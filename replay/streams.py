@@ -47,6 +47,7 @@ logger = logging.getLogger(__name__)
 CARRIER_BYTES = 128 << 10
 """What waits for the carrier. More would stand between a stream that has little to say and it."""
 
+ANEW_SECONDS = 10.0
 PIECE = 16 << 10
 RECEIVE = 256 << 10
 ALL_WINDOWS = 64 << 20
@@ -154,8 +155,16 @@ class StreamRelay:
         self._order(self._end_carrier)
 
     def begin_anew(self) -> None:
-        """Reset every stream: the guest that is attached next is not the one that had them."""
-        self._order(self._begin_anew)
+        """Reset every stream whose guard cannot have it sent again: the guest that is attached next
+        is not the one that had them. Returns when it is done."""
+        done = threading.Event()
+
+        def order() -> None:
+            self._begin_anew()
+            done.set()
+
+        self._order(order)
+        done.wait(ANEW_SECONDS)
 
     def counts(self) -> StreamCounts:
         """As of now."""
@@ -249,7 +258,26 @@ class StreamRelay:
         self._conversation = secrets.token_bytes(CONVERSATION_BYTES)
         for stream in list(self._streams.values()):
             if stream.opened:
-                self._reset(stream)
+                self._restart(stream)
+
+    def _restart(self, stream: _Stream) -> None:
+        """The same connection of a program's, as another stream."""
+        again = None
+        if stream.guard and not (stream.to_local or stream.guest_ended or stream.local_ended):
+            again = stream.guard.again()
+        if again is None:
+            self._reset(stream)
+            return
+        del self._streams[stream.number]
+        self._untold.pop(stream.number, None)
+        if stream.events:
+            self._selector.unregister(stream.local)
+        made = self._streams[self._next] = _Stream(
+            self._next, stream.port, stream.local, stream.guard, kept=bytearray(again)
+        )
+        self._next += 1
+        self._untold[made.number] = None
+        self._watch(made)
 
     def _close(self) -> None:
         self._closing = True
@@ -349,6 +377,8 @@ class StreamRelay:
         new = payload[stream.received - position :]
         stream.received = end
         self._received += len(new)
+        if stream.guard:
+            stream.guard.to_program(new)
         self._moved = time.monotonic()
         if not stream.to_local:
             try:
@@ -369,6 +399,8 @@ class StreamRelay:
             return
         stream.guest_ended = True
         stream.received += 1
+        if stream.guard:
+            stream.guard.to_program(b"")
         self._write_local(stream)
 
     # A program's connection

@@ -25,11 +25,13 @@ from chunkstore import Media
 from client.carry.moving import Gone, Mover, hand_over
 from client.carry.outgoing import Outgoing
 from client.carry.places import AtHome, AtSurrogate, Place
+from client.carry.resending import send_again
 from client.carry.shipping import Shipping
 from client.checkpoints import verified
 from client.endpoints import HOME, SurrogateEndpoint
 from client.foreground import Foreground
 from client.fronts.ports import LocalPort, served
+from client.fronts.requests import Requests
 from client.fronts.tcp import TcpPort
 from client.home import HomeService
 from client.leftovers import Leftovers
@@ -59,6 +61,9 @@ ATTACH_SECONDS = 15.0
 AGAIN_SECONDS = 0.1
 """After an attempt to reach a leader's streams, until the next."""
 
+TOLD = 20
+"""Lost requests that a person is told one by one."""
+
 CLAIM_SECONDS = 15.0
 SETTLE_SECONDS = 120.0
 """How long home may take to get the last delta of a session."""
@@ -78,7 +83,8 @@ class SurrogateNotTrusted(AccessError):
 @dataclass(frozen=True)
 class Loss:
     """A leader that was lost. since, until: the moments, in UTC, between which what was done is
-    lost."""
+    lost. requests: those that were lost and may have changed something, of ports with the front
+    `http`; sent_again: those that the recipe lets be sent twice."""
 
     surrogate: str
     since: str
@@ -86,12 +92,20 @@ class Loss:
     seconds: float
     why: str
     home_after_seconds: float
+    requests: tuple[str, ...] = ()
+    sent_again: int = 0
 
     def __str__(self) -> str:
-        return (
+        said = (
             f"{self.surrogate} was lost ({self.why}); home goes on from {self.since}: what was "
             f"done in the {self.seconds:.1f} s after that is lost, and connections are reset"
         )
+        if self.sent_again:
+            said += f"; requests that are sent again: {self.sent_again}"
+        shown, more = ", ".join(self.requests[:TOLD]), len(self.requests) - TOLD
+        if shown:
+            said += f"; lost requests: {shown}" + (f" and {more} more" if more > 0 else "")
+        return said
 
 
 class CarryRunner:
@@ -140,6 +154,8 @@ class CarryRunner:
         parts = (self.settings, self.service, self._links, self._home, sources, self._leftovers)
         self._mover = Mover(*parts)
         self._leader: Place = left or AtHome(self._home)
+        declared = self._origin.adapter["carry"].get("idempotent", ())
+        self._requests = Requests(declared, self._safe_until)
         self._started = True
         self._reach()
         if egress := self._origin.adapter["carry"].get("egress"):
@@ -176,7 +192,7 @@ class CarryRunner:
         that this version does not have."""
         ports = self._origin.adapter["carry"]["ports"]
         for one in served(self.service, ports, chosen):
-            self._fronts.append(TcpPort(self.relay, one))
+            self._fronts.append(TcpPort(self.relay, one, self._requests))
         return self._fronts
 
     @property
@@ -284,6 +300,10 @@ class CarryRunner:
         self._links.close()
         if self._chunks:
             self._chunks.close()
+
+    def _safe_until(self) -> float:
+        """Up to when what was answered is not lost with the leader, in seconds since 1970."""
+        return time.time() if self._leader.name == HOME else self._shipping.copy.at
 
     def _way_out(self, egress: dict[str, Any]) -> Callable[[int], socket.socket]:
         """How connections of the guest's go out: here, or at home."""
@@ -456,6 +476,7 @@ class CarryRunner:
         self._shipping.drop()
         copy = self._shipping.copy
         self.relay.begin_anew()
+        requests = self._requests.lost(copy.at)
         self._home.relaunch()
         self._origin = self._newest()
         self._lead(AtHome(self._home))
@@ -466,7 +487,10 @@ class CarryRunner:
             lost - copy.at,
             why,
             time.monotonic() - began,
+            tuple(map(str, requests.told)),
+            len(requests.again) + requests.resent,
         )
+        send_again(self.relay, requests.again)
         self._losses.append(loss)
         logger.error("%s", loss)
         self._mover.put_away(leader)

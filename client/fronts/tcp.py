@@ -12,23 +12,30 @@ from typing import Any
 
 from client.fronts.acceptor import Acceptor
 from client.fronts.ports import Served
+from client.fronts.requests import Requests
 from client.fronts.web import HttpGuard
 from replay import Guard, StreamRelay
 from satchel.errors import UnsupportedError
 
-GUARDS: dict[str, Callable[[int], Guard] | None] = {"tcp": None, "http": HttpGuard}
-"""What looks at a connection to a local port, by the name of the front."""
+GUARDS: dict[str, Callable[[int, int, Requests | None], Guard] | None] = {
+    "tcp": None,
+    "http": HttpGuard,
+}
+"""What looks at a connection from a local port to one of the guest, by the name of the front."""
 
 
 class TcpPort:
     """Serves 127.0.0.1:port until closed. A front, see client.fronts."""
 
-    def __init__(self, relay: StreamRelay, served: Served) -> None:
+    def __init__(
+        self, relay: StreamRelay, served: Served, requests: Requests | None = None
+    ) -> None:
         """Listen at its local port. Raises ConflictError when that is taken, UnsupportedError for a
         front that this version does not have.
 
-        relay: has the streams
+        relay: has the streams; requests: are told of what HTTP has asked
         """
+        self._requests = requests
         if served.front not in GUARDS:
             known = ", ".join(sorted(GUARDS))
             raise UnsupportedError(
@@ -60,5 +67,7 @@ class TcpPort:
     def _adopt(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        guard = self._guard(self.port) if self._guard else None
+        guard = None
+        if self._guard:
+            guard = self._guard(self.port, self.served.port, self._requests)
         self._relay.adopt(connection, self.served.port, guard)

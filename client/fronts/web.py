@@ -11,9 +11,12 @@ header; nor does it use such a connection for other requests.
 from __future__ import annotations
 
 import json
+import time
+from collections import deque
 
 import h11
 
+from client.fronts.requests import Request, Requests
 from client.fronts.sites import refuse_other_sites
 from replay import StreamRefused
 from satchel.errors import AccessError, SatchelError, UsageError
@@ -28,9 +31,17 @@ _REASONS = {400: "Bad Request", 403: "Forbidden"}
 class HttpGuard:
     """A guard, see replay.guards: of one connection to a local port."""
 
-    def __init__(self, port: int) -> None:
-        """port: the local one, whose names a request may use"""
+    def __init__(self, port: int, guest_port: int = 0, requests: Requests | None = None) -> None:
+        """port: the local one, whose names a request may use; requests: are told of each that goes
+        to that port of the guest."""
         self._port = port
+        self._guest_port = guest_port
+        self._requests = requests or Requests((), time.time)
+        self._waiting: deque[Request] = deque()
+        self._sending: Request | None = None
+        self._answer: h11.Connection | None = None
+        self._answer_left = 0  # bytes of a body whose length is known
+        self._unknown = False  # what the guest says is not followed any more
         self._parser = _parser()
         self._held = bytearray()
         self._head_passed = False
@@ -57,12 +68,13 @@ class HttpGuard:
                 self._check(event)
             elif event is h11.NEED_DATA:
                 if self._head_passed:
-                    passed += self._take(len(self._held))
+                    passed += self._pass(len(self._held))
                 break
             elif isinstance(event, h11.EndOfMessage):
                 rest = self._parser.trailing_data[0]
-                passed += self._take(len(self._held) - (0 if self._anything else len(rest)))
+                passed += self._pass(len(self._held) - (0 if self._anything else len(rest)))
                 self._parser, self._head_passed = _parser(), False
+                self._sending = None
                 if self._held:
                     self._parser.receive_data(rest)
         return bytes(passed)
@@ -81,11 +93,96 @@ class HttpGuard:
         refuse_other_sites(self._port, request.method.decode("latin-1"), header)
         self._head_passed = True
         self._anything = "upgrade" in fields
+        self._sending = self._requests.begin(
+            self._guest_port, request.method.decode("latin-1"), request.target.decode("latin-1")
+        )
+        self._waiting.append(self._sending)
 
-    def _take(self, count: int) -> bytes:
+    def _pass(self, count: int) -> bytes:
         taken = bytes(self._held[:count])
         del self._held[:count]
+        assert self._sending is not None
+        self._requests.keep(self._sending, taken)
         return taken
+
+    def to_program(self, data: bytes) -> None:
+        """See Guard. Which requests are answered, and which answers have begun."""
+        if self._unknown:
+            return
+        try:
+            self._hear(data)
+        except h11.ProtocolError:
+            self._know_nothing()
+
+    def again(self) -> bytes | None:
+        """See Guard: the requests that wait, where all of them may be sent twice."""
+        if self._anything or self._unknown:
+            return None
+        if any(request.begun or request.data is None for request in self._waiting):
+            return None
+        for request in self._waiting:
+            request.resent = True
+        return b"".join(bytes(request.data or b"") for request in self._waiting)
+
+    def _hear(self, data: bytes) -> None:
+        ended = not data
+        while self._waiting and (data or ended):
+            request = self._waiting[0]
+            rest: bytes | None
+            if self._answer_left:
+                count = min(self._answer_left, len(data))
+                self._answer_left -= count
+                rest = data[count:]
+            else:
+                if self._answer is None and not ended:
+                    self._answer = _expecting(request.method)
+                    request.begun = True
+                rest = self._follow(request, data)
+            if self._answer_left or rest is None:
+                return
+            request.answered, self._answer = time.time(), None
+            self._waiting.popleft()
+            data, ended = rest, False
+
+    def _follow(self, request: Request, data: bytes) -> bytes | None:
+        """What comes behind the answer, or behind what of it has come where the length of its body
+        is known; None where it goes on."""
+        if self._answer is None:
+            return None
+        self._answer.receive_data(data)
+        while not isinstance(event := self._answer.next_event(), h11.EndOfMessage):
+            if event in (h11.NEED_DATA, h11.PAUSED) or isinstance(event, h11.ConnectionClosed):
+                if self._answer.their_state is h11.SWITCHED_PROTOCOL:
+                    self._know_nothing()
+                return None
+            if isinstance(event, h11.Response) and (size := _body_size(event, request.method)):
+                rest = self._answer.trailing_data[0]
+                self._answer_left = max(0, size - len(rest))
+                return rest[size:]
+        return self._answer.trailing_data[0]
+
+    def _know_nothing(self) -> None:
+        """What was asked so far counts as answered."""
+        self._unknown = True
+        while self._waiting:
+            self._waiting.popleft().answered = time.time()
+
+
+def _body_size(answer: h11.Response, method: str) -> int:
+    """Bytes of a body of a length that the head says, which need not be looked at; 0 of others."""
+    fields = {name: value for name, value in answer.headers}
+    if method in ("HEAD", "CONNECT") or answer.status_code in (204, 304):
+        return 0
+    return 0 if b"transfer-encoding" in fields else int(fields.get(b"content-length", b"0"))
+
+
+def _expecting(method: str) -> h11.Connection:
+    """A connection that has sent such a request, and would go over to another protocol."""
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD)
+    upgrade = [("Host", "localhost"), ("Connection", "upgrade"), ("Upgrade", "any")]
+    connection.send(h11.Request(method=method, target="/", headers=upgrade))
+    connection.send(h11.EndOfMessage())
+    return connection
 
 
 def _parser() -> h11.Connection:

@@ -3,6 +3,7 @@
 """Debian's Redis, carried in real guests between home and surrogates, used by redis-cli and by
 connections that stay open: nothing is lost or doubled by a move, and a loss is told."""
 
+import hashlib
 import random
 import threading
 from collections.abc import Iterator
@@ -61,6 +62,37 @@ class Counting:
             self.error = error
 
 
+class Download:
+    """A program that gets 64 KiB again and again over one connection, and hashes what comes."""
+
+    def __init__(self, port: int) -> None:
+        self._word = random.Random(5).randbytes(64 << 10)
+        self._connection = RedisConnection(port, timeout=300.0)
+        assert self._connection.asks(b"SET", b"big", self._word) == b"+OK"
+        self._digest = hashlib.sha256()
+        self._count = 0
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop, and see that the stream was what it should be."""
+        self._ending.set()
+        self._thread.join()
+        self._connection.close()
+        assert self._count > 1
+        wanted = hashlib.sha256()
+        for _ in range(self._count):
+            wanted.update(self._word)
+        assert self._digest.digest() == wanted.digest()
+        print(f"{self._count} downloads of 64 KiB through the move")
+
+    def _run(self) -> None:
+        while not self._ending.wait(0.1):
+            self._digest.update(self._connection.asks(b"GET", b"big"))
+            self._count += 1
+
+
 def test_connections_go_on_through_a_move_and_a_loss_is_told(world: CarriedWorld) -> None:
     session = world.session()
     port = session.port
@@ -73,7 +105,9 @@ def test_connections_go_on_through_a_move_and_a_loss_is_told(world: CarriedWorld
     assert kept.says("INCR pending") == "+QUEUED"
     counting = Counting(port, "count")
     assert eventually(lambda: counting.count > 10 or counting.error)
+    download = Download(port)
     moved = session.move("a")
+    download.end()
     here = counting.count
     assert eventually(lambda: counting.count > here + 10 or counting.error)
     assert kept.says("EXEC") == "*1"

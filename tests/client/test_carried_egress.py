@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A real guest fetches through home, at home and at a surrogate, and reaches nothing else there."""
+"""A real guest fetches through home, at home and at a surrogate, and reaches nothing else there.
+test_egress.py has the same with an agent on this host, in every run."""
 
 import threading
 from collections.abc import Iterator
@@ -88,6 +89,7 @@ def check(replica: Replica) -> None:
         assert fetch(replica, elsewhere).startswith("not reached:"), elsewhere
 
 
+@pytest.mark.nightly
 def test_a_guest_reaches_what_is_listed_through_home(world: CarriedWorld) -> None:
     with answering(LISTED), answering(HIDDEN):
         session = world.session()

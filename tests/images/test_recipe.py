@@ -116,6 +116,13 @@ def test_what_is_no_service_is_not_found(name: str) -> None:
             "ports[2].local",
         ),
         ('name = "thing"\ncontract = "carry"\nbehind = 0', "behind"),
+        ('name = "thing"\nidempotent = ["GET /"]', "idempotent"),
+        ('name = "thing"\ncontract = "carry"\nidempotent = ["GET /"]', "idempotent"),
+        (
+            'name = "thing"\ncontract = "carry"\nports = [{ front = "http", port = 80 }]\n'
+            'idempotent = ["get notes"]',
+            "idempotent",
+        ),
         ('name = "thing"\negress-hosts = ["a.example:80"]', "egress-hosts"),
         ('name = "thing"\ncontract = "carry"\negress = "home"', "egress"),
         ('name = "thing"\ncontract = "carry"\negress-hosts = ["a.example:80"]', "egress-hosts"),
