@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A language model that knows nothing, as a GGUF file: chance's weights, and 512 words.
 
-Which word it says next follows from its weights, so the same prompt gives the same words. The format
-is version 3 of GGUF, as its specification in ggml has it.
+Which word it says next follows from its weights, so the same prompt gives the same words. The
+format is version 3 of GGUF, as its specification in ggml has it.
 """
 
 from __future__ import annotations
