@@ -37,6 +37,9 @@ FRONTS = ("tcp",)
 BEHIND_SECONDS = (1, 86400)
 """How far the copies of a carried service may be behind."""
 
+RESEED_PATH = "/usr/lib/satchel/reseed.so"
+"""What gives OpenSSL in a carried service new randomness: replay/agent/reseed.cc."""
+
 SHARES_PATH = "/satchel"
 """Where the shares are in a guest whose recipe asks for them."""
 
@@ -262,7 +265,9 @@ class Recipe:
         return said
 
     def preload(self) -> tuple[str, ...]:
-        """What the environment says where the service needs something of the log."""
+        """What the environment says where the service needs something of the log, or is carried."""
+        if self.carried:
+            return (f"LD_PRELOAD={RESEED_PATH}",)
         stands = f"SATCHEL_STANDS={' '.join(self.needs)}"
         return (f"LD_PRELOAD={PRELOAD_PATH}", stands) if self.needs else ()
 

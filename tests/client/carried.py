@@ -25,6 +25,7 @@ from surrogate.api import surrogate_app
 from testbed.built import cache_folder
 from tests.client.world import Place
 from tests.leftovers import SHORT_PREFIX
+from tests.replay.agents import free_port
 from wire import Identity, serve
 
 
@@ -96,7 +97,7 @@ class CarriedWorld:
         made = CarryRunner(changed, self.service, media=None)
         self.sessions.append(made)
         made.start()
-        made.open_fronts(0)
+        made.open_fronts(free_port())
         return made
 
     def close(self) -> None:
