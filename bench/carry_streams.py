@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.harness import Figure, figure
-from client import TcpPort
+from client import Served, TcpPort
 from replay import AgentChannel, StreamRelay, agent_program
 from replica import StreamDoor
 from testbed import Sshd
@@ -98,7 +98,7 @@ def _stream(stack: contextlib.ExitStack, folder: Path, sshd: Sshd, key: Identity
     carrier = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     carrier.connect(bytes(link.reach("door", str(door.path))))
     relay.attach(carrier)
-    front = TcpPort(relay, port)
+    front = TcpPort(relay, Served("tcp", port, 0))
     stack.callback(front.close)
     return front.port
 

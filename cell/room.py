@@ -19,7 +19,6 @@ import contextlib
 import json
 import logging
 import os
-import select
 import shutil
 import signal
 import subprocess
@@ -34,6 +33,7 @@ from typing import Any
 from cell import enter, groups, stage
 from satchel.errors import UnavailableError
 from satchel.process import Child, Process, printable_tail
+from satchel.readiness import readable
 from satchel.rooms import owned
 
 logger = logging.getLogger(__name__)
@@ -354,7 +354,7 @@ def _until_closed(descriptor: int, seconds: float, stop: bytes | None = None) ->
     found = b""
     while stop is None or stop not in found:
         left = deadline - time.monotonic()
-        if left <= 0 or not select.select([descriptor], [], [], left)[0]:
+        if left <= 0 or not readable([descriptor], left):
             break
         piece = os.read(descriptor, 4096)
         if not piece:

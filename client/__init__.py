@@ -32,6 +32,7 @@ from satchel.deferred import deferred
 if TYPE_CHECKING:
     from client.endpoints import SurrogateEndpoint
     from client.foreground import Foreground
+    from client.fronts.ports import Served
     from client.fronts.tcp import TcpPort
     from client.journal import Journal
     from client.pacing import Way
@@ -47,6 +48,7 @@ __all__ = [
     "Foreground",
     "Journal",
     "Runner",
+    "Served",
     "Session",
     "SurrogateEndpoint",
     "TcpPort",

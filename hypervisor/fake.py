@@ -18,7 +18,6 @@ import contextlib
 import hashlib
 import json
 import os
-import select
 import socket
 import threading
 from collections.abc import Callable
@@ -39,6 +38,7 @@ from hypervisor.machine import (
     check_wiring,
 )
 from satchel.files import write_durably
+from satchel.readiness import readable
 
 _MAGIC = b"satchel-fake-ram"
 _HEADER = len(_MAGIC) + 8
@@ -225,7 +225,7 @@ class FakeMachine:
             waiting: list[int | socket.socket] = [self._wake]
             if self._state is MachineState.RUNNING:
                 waiting.append(self._connection or self._server)
-            ready, _, _ = select.select(waiting, [], [])
+            ready = readable(waiting)
             if self._wake in ready:
                 os.read(self._wake, _PIECE)
             elif self._connection is None:

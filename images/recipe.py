@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -31,7 +31,7 @@ PRELOAD_PATH = "/usr/lib/satchel/moment.so"
 """What gives a program time and randomness from there: replay/agent/preload.cc."""
 
 PORTS_LIMIT = 16
-FRONTS = ("tcp",)
+FRONTS = ("tcp", "http")
 """What a carried service's ports may be offered as."""
 
 BEHIND_SECONDS = (1, 86400)
@@ -94,8 +94,8 @@ class ServedPort:
     """A port of a carried service.
 
     front: what programs on the client's device are offered, by the name of a front in
-    client.fronts: `tcp`; port: on 127.0.0.1 in the guest; local: on the client's device by
-    default, 0 for a free one
+    client.fronts: `tcp`, or `http`, which keeps pages of other sites out; port: on
+    127.0.0.1 in the guest; local: on the client's device by default, 0 for a free one
     """
 
     front: str = "tcp"
@@ -315,13 +315,25 @@ def _carry_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
     low, high = BEHIND_SECONDS
     if not low <= recipe.behind <= high:
         yield "behind", f"{recipe.behind} is not between {low} and {high}"
-    if len(recipe.ports) > PORTS_LIMIT or len({p.port for p in recipe.ports}) < len(recipe.ports):
-        yield "ports", f"they are more than {PORTS_LIMIT}, or one stands twice"
-    for port in recipe.ports:
-        if port.front not in FRONTS:
-            yield "ports", f"there is no front {port.front[:80]!r}: {', '.join(FRONTS)}"
-        if not (1 <= port.port <= PORT_LIMIT and 0 <= port.local <= PORT_LIMIT):
-            yield "ports", f"{port.port} or {port.local} is no port"
+    if len(recipe.ports) > PORTS_LIMIT:
+        yield "ports", f"they are more than {PORTS_LIMIT}"
+    for number, port in enumerate(recipe.ports, 1):
+        yield from _port_faults(f"ports[{number}]", port, recipe.ports[: number - 1])
+
+
+def _port_faults(
+    key: str, port: ServedPort, before: Sequence[ServedPort]
+) -> Iterator[tuple[str, str]]:
+    if port.front not in FRONTS:
+        yield f"{key}.front", f"there is no front {port.front[:80]!r}: {', '.join(FRONTS)}"
+    if not 1 <= port.port <= PORT_LIMIT:
+        yield f"{key}.port", f"{port.port} is not between 1 and {PORT_LIMIT}"
+    if not 0 <= port.local <= PORT_LIMIT:
+        yield f"{key}.local", f"{port.local} is not between 0 and {PORT_LIMIT}"
+    if port.port in {other.port for other in before}:
+        yield f"{key}.port", f"{port.port} stands twice"
+    if port.local and port.local in {other.local for other in before}:
+        yield f"{key}.local", f"{port.local} stands twice"
 
 
 def _container_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:

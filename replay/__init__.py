@@ -14,6 +14,7 @@
 - raw, normalised: a response as the service sent it, and as replicas compare it
 - stream: bytes between a program and a TCP port of a carried service's guest, which outlive the
   carrier, the connection that reaches the guest at the moment
+- gate: what looks at a stream's bytes before the guest gets them, and may refuse them
 - diagnosis: where two replicas of one log part, and why
 """
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         ServiceTimeout,
     )
     from replay.diagnosis import Cause, Difference, examine, explain
+    from replay.gates import Gate, StreamRefused
     from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
     from replay.operations import (
         MAX_PAYLOAD,
@@ -82,6 +84,7 @@ __all__ = [
     "Difference",
     "Durability",
     "Early",
+    "Gate",
     "Log",
     "LogBusy",
     "LogCorrupt",
@@ -100,6 +103,7 @@ __all__ = [
     "ServiceTimeout",
     "StreamCounts",
     "StreamRecordInvalid",
+    "StreamRefused",
     "StreamRelay",
     "TornEnd",
     "adapters",

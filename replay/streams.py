@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from replay.gates import Gate, StreamRefused
 from replay.stream_records import (
     CONVERSATION_BYTES,
     FIRST_LIMIT,
@@ -62,11 +63,14 @@ _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 @dataclass
 class _Stream:
     """One stream, and the program's connection. `kept` from `acknowledged` on is what the guest
-    has not taken; `received` counts the guest's end as well."""
+    has not taken; `received` counts the guest's end as well. Of a refused one the guest was told
+    nothing: the program has its answer, and what it says more is dropped."""
 
     number: int
     port: int
     local: socket.socket
+    gate: Gate | None = None
+    refused: bool = False
     opened: bool = False
     heard: bool = False
     kept: bytearray = field(default_factory=bytearray)
@@ -92,11 +96,13 @@ class _Stream:
 @dataclass(frozen=True)
 class StreamCounts:
     """What a relay has done so far. quiet_seconds: since bytes last went either way. carried: there
-    is a carrier; attached: and the guest has greeted over it."""
+    is a carrier; attached: and the guest has greeted over it. refused: connections that a gate
+    did not let through."""
 
     open: int
     opened: int
     reset: int
+    refused: int
     sent_bytes: int
     received_bytes: int
     quiet_seconds: float
@@ -127,15 +133,16 @@ class StreamRelay:
         self._reader = RecordReader()
         self._outgoing = bytearray()
         self._greeted = False
-        self._opened = self._resets = self._sent = self._received = 0
+        self._opened = self._resets = self._refusals = self._sent = self._received = 0
         self._moved = time.monotonic()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=f"streams-{name}", daemon=True)
         self._thread.start()
 
-    def adopt(self, local: socket.socket, port: int) -> None:
-        """Pass a program's connection to that port of the guest. It belongs to the relay."""
-        self._order(lambda: self._adopt(local, port))
+    def adopt(self, local: socket.socket, port: int, gate: Gate | None = None) -> None:
+        """Pass a program's connection to that port of the guest. It belongs to the relay. gate:
+        sees what the program says before the guest does."""
+        self._order(lambda: self._adopt(local, port, gate))
 
     def attach(self, carrier: socket.socket) -> None:
         """Go on over this connection to the guest, in place of the one before, if any. It belongs
@@ -156,6 +163,7 @@ class StreamRelay:
             open=len(self._streams),
             opened=self._opened,
             reset=self._resets,
+            refused=self._refusals,
             sent_bytes=self._sent,
             received_bytes=self._received,
             quiet_seconds=time.monotonic() - self._moved,
@@ -198,13 +206,13 @@ class StreamRelay:
         while self._orders:
             self._orders.popleft()()
 
-    def _adopt(self, local: socket.socket, port: int) -> None:
+    def _adopt(self, local: socket.socket, port: int, gate: Gate | None) -> None:
         if self._closing or len(self._streams) >= STREAMS_LIMIT:
             local.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             local.close()
             return
         local.setblocking(False)
-        stream = self._streams[self._next] = _Stream(self._next, port, local)
+        stream = self._streams[self._next] = _Stream(self._next, port, local, gate)
         self._next += 1
         self._opened += 1
         self._untold[stream.number] = None
@@ -380,9 +388,30 @@ class StreamRelay:
         except OSError:
             self._give_up(stream)
             return
-        stream.kept += data
         stream.local_ended = not data
+        if stream.gate and not stream.refused:
+            try:
+                data = stream.gate.to_guest(data)
+            except StreamRefused as refused:
+                self._refuse(stream, refused)
+                return
+        if not stream.refused:
+            stream.kept += data
         self._watch(stream)
+        self._look_whether_done(stream)
+
+    def _refuse(self, stream: _Stream, refused: StreamRefused) -> None:
+        """What a program says is not passed on. It is told why where the guest has said nothing, in
+        whose words the answer would stand."""
+        logger.warning("%s: %s", self._name, refused)
+        self._refusals += 1
+        if stream.opened:
+            self._give_up(stream)
+            return
+        stream.refused = stream.guest_ended = True
+        stream.kept.clear()
+        stream.to_local += refused.answer
+        self._write_local(stream)
 
     def _write_local(self, stream: _Stream) -> None:
         try:
@@ -418,7 +447,12 @@ class StreamRelay:
         stream.events = events
 
     def _look_whether_done(self, stream: _Stream) -> None:
-        if stream.end_taken and stream.local_told and stream.number in self._streams:
+        if stream.number not in self._streams:
+            return
+        silent = stream.gate and not (stream.opened or stream.produced)
+        if (stream.refused or silent) and stream.local_ended and not stream.to_local:
+            self._forget(stream)
+        elif stream.end_taken and stream.local_told:
             self._outgoing += encode(Record.DONE, stream.number)
             self._forget(stream)
 
@@ -477,6 +511,8 @@ class StreamRelay:
     def _tell_one(self, stream: _Stream) -> bool:
         """Whether there is more to say of it at once."""
         number, limit = stream.number, self._limit(stream)
+        if stream.refused or (stream.gate and not (stream.opened or stream.produced)):
+            return False
         if not stream.opened:
             stream.opened, stream.told_limit = True, limit
             self._outgoing += encode(Record.OPEN, number, limit, port=stream.port)

@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import threading
 from collections.abc import Callable
+
+from satchel.readiness import readable
 
 _GROUPS = 0x10 | 0x40 | 0x100 | 0x400
 """Addresses and routes of IPv4 and of IPv6 (rtnetlink(7): RTMGRP_IPV4_IFADDR and so on)."""
@@ -40,7 +41,7 @@ class RouteWatch:
     def _run(self) -> None:
         assert self._kernel is not None
         while True:
-            ready, _, _ = select.select([self._kernel, self._its], [], [])
+            ready = readable([self._kernel, self._its])
             if self._its in ready:
                 return
             with contextlib.suppress(OSError):  # too many at once for its buffer: changed as well

@@ -14,6 +14,7 @@ import dataclasses
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +27,7 @@ from client.carry.shipping import Shipping
 from client.checkpoints import verified
 from client.endpoints import HOME, SurrogateEndpoint
 from client.foreground import Foreground
+from client.fronts.ports import LocalPort, served
 from client.fronts.tcp import TcpPort
 from client.home import HomeService
 from client.leftovers import Leftovers
@@ -162,12 +164,14 @@ class CarryRunner:
         """Where the replica is that leads."""
         return self._leader.name
 
-    def open_fronts(self, port: int) -> list[TcpPort]:
-        """Listen for programs, for each port of the service. port: of the first one, 0 for what
-        the recipe says. Raises ConflictError when one is taken."""
-        for served in self._origin.adapter["carry"]["ports"]:
-            local = served["local"] if self._fronts else port or served["local"]
-            self._fronts.append(TcpPort(self.relay, served["port"], local))
+    def open_fronts(self, chosen: Sequence[LocalPort] = ()) -> list[TcpPort]:
+        """Listen for programs, for each port of the service, at those that are chosen, else at
+        those of the recipe. Raises ConflictError when one is
+        taken, UsageError for a port that the service does not have, UnsupportedError for a front
+        that this version does not have."""
+        ports = self._origin.adapter["carry"]["ports"]
+        for one in served(self.service, ports, chosen):
+            self._fronts.append(TcpPort(self.relay, one))
         return self._fronts
 
     @property
@@ -225,6 +229,7 @@ class CarryRunner:
             "delta_bytes": self._shipping.sent_bytes,
             "delta_paused_seconds": self._paused,
             "delta_failure": self._shipping.failure,
+            "ports": [front.status() for front in self._fronts],
             "streams": dataclasses.asdict(counts),
             "losses": [str(loss) for loss in self._losses],
             "lost_seconds": [round(loss.seconds, 1) for loss in self._losses],

@@ -18,11 +18,13 @@ from client.carry.control import carry_control
 from client.cli.livemap import live
 from client.control import control_app
 from client.fronts import open_front
+from client.fronts.ports import LocalPort, only_local
 from client.runner import Carried, Runner
 from client.running import control_socket, only_session
 from client.settings import ClientSettings, Policy
 from console import deaf_to_signals, json_option, show, wait_for
 from satchel.errors import SatchelError
+from satchel.readiness import allow_descriptors
 from wire import serve
 
 CONTROL_THREADS = 4
@@ -39,7 +41,11 @@ MAX_BODY = 1 << 20
     help="Where the medium is mounted [default: the settings' media].",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Local port [default: a free one]."
+    "--port",
+    "ports",
+    metavar="LOCAL[:PORT]",
+    multiple=True,
+    help="Local port, of the guest's PORT where it has several [default: the recipe's, or free].",
 )
 @click.option(
     "--policy",
@@ -54,7 +60,7 @@ def command(
     service: str,
     surrogate: str | None,
     media: Path | None,
-    port: int,
+    ports: tuple[str, ...],
     policy: Policy | None,
     take_over: bool,
     as_json: bool,
@@ -64,6 +70,7 @@ def command(
     Home answers from the first moment on; a surrogate's replica joins when it has caught up. On a
     terminal a map shows how its volumes fill, and from where.
     """
+    chosen = [LocalPort.parse(text) for text in ports]
     if surrogate:
         settings.surrogate(surrogate)
     if policy:
@@ -71,14 +78,15 @@ def command(
     if media is None and settings.media:
         media = Path(settings.media)
     settings.make_folders()
+    allow_descriptors()
     stop: queue.SimpleQueue[None] = queue.SimpleQueue()
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(only_session(settings, service))
-            runner, app, urls = _session(stack, settings, service, media, port, take_over, stop)
+            runner, app, urls = _session(stack, settings, service, media, chosen, take_over, stop)
             place = control_socket(settings, service)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
-            show({"service": service, "url": urls[0]}, as_json=as_json)
+            show({"service": service, "url": urls[0], "urls": urls}, as_json=as_json)
             stack.enter_context(live(runner.status))
             if surrogate:
                 _move(runner, surrogate)
@@ -92,7 +100,7 @@ def _session(
     settings: ClientSettings,
     service: str,
     media: Path | None,
-    port: int,
+    chosen: list[LocalPort],
     take_over: bool,
     stop: queue.SimpleQueue[None],
 ) -> tuple[Runner | CarryRunner, flask.Flask, list[str]]:
@@ -108,13 +116,14 @@ def _session(
         raise
     else:
         stack.callback(runner.close)
+        port = only_local(service, chosen)
         front = open_front(runner.manifest.adapter["kind"], runner.session, port)
         stack.callback(front.close)
         return runner, control_app(runner, front, stop), [front.url]
     carried = CarryRunner(settings, service, media=media)
     stack.callback(carried.close)
     carried.start(take_over=take_over)
-    fronts = carried.open_fronts(port)
+    fronts = carried.open_fronts(chosen)
     return carried, carry_control(carried, fronts, stop), [front.url for front in fronts]
 
 

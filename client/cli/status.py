@@ -15,7 +15,7 @@ from client.settings import ClientSettings
 from console import json_option, print_table, show
 from satchel.ids import BLOCK_SIZE
 
-FOR_PROGRAMS = ("replicas", "surrogates", "divergences", "quarantined", "staged")
+FOR_PROGRAMS = ("replicas", "surrogates", "divergences", "quarantined", "staged", "ports", "urls")
 """What people are shown in another way."""
 
 LOOK_SECONDS = 0.5
@@ -33,6 +33,8 @@ COLUMNS = (
     "foreseen",
     "in_vain_bytes",
 )
+
+PORT_COLUMNS = ("front", "port", "local", "url")
 
 STAGED_COLUMNS = ("surrogate", "bytes", "done", "error")
 
@@ -76,15 +78,16 @@ def command(settings: ClientSettings, service: str, follow: bool, as_json: bool)
     if table := volume_table(replicas):
         click.echo()
         print_table(table)
-    if sources := [{"replica": r["name"]} | s for r in replicas for s in r["sources"] or ()]:
-        click.echo()
-        show(sources, as_json=False, columns=SOURCE_COLUMNS)
-    if status["staged"]:
-        click.echo("\nbrought ahead, to where you are expected")
-        show(status["staged"], as_json=False, columns=STAGED_COLUMNS)
-    if status["quarantined"]:
-        click.echo("\nquarantined: answered otherwise than home")
-        show(status["quarantined"], as_json=False, columns=QUARANTINE_COLUMNS)
+    sources = [{"replica": r["name"]} | s for r in replicas for s in r["sources"] or ()]
+    for title, rows, columns in (
+        ("", status.get("ports"), PORT_COLUMNS),
+        ("", sources, SOURCE_COLUMNS),
+        ("brought ahead, to where you are expected", status["staged"], STAGED_COLUMNS),
+        ("quarantined: answered otherwise than home", status["quarantined"], QUARANTINE_COLUMNS),
+    ):
+        if rows:
+            click.echo(f"\n{title}" if title else "")
+            show(rows, as_json=False, columns=columns)
     for row in replicas:
         if row.get("error"):
             click.echo(f"\n{row['name']}: {row['error']}")

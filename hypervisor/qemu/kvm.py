@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import select
 import subprocess
 import time
 from pathlib import Path
 
 from hypervisor.machine import MACHINE_TYPE
 from hypervisor.qemu.argv import BINARY
+from satchel.readiness import readable
 
 PROBE_SECONDS = 30.0
 """Most of it is for hosts that are busy: where KVM itself is emulated and nothing else runs, the
@@ -60,7 +60,7 @@ def _says_banner(probe: subprocess.Popen[bytes], deadline: float) -> bool:
     said = b""
     while _BANNER not in said:
         left = max(0.0, deadline - time.monotonic())
-        if not select.select([probe.stdout], [], [], left)[0]:
+        if not readable([probe.stdout], left):
             return False
         piece = os.read(probe.stdout.fileno(), 4096)
         if not piece:

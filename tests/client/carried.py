@@ -16,6 +16,7 @@ from typing import Any
 
 from client import ClientSettings
 from client.carry import CarryRunner
+from client.fronts.ports import LocalPort
 from homeserver import Home, HomeSettings
 from homeserver.api import MAX_BODY, home_app
 from homeserver.home import signers_line
@@ -25,7 +26,6 @@ from surrogate.api import surrogate_app
 from testbed.built import cache_folder
 from tests.client.world import Place
 from tests.leftovers import SHORT_PREFIX
-from tests.replay.agents import free_port
 from wire import Identity, serve
 
 
@@ -97,7 +97,7 @@ class CarriedWorld:
         made = CarryRunner(changed, self.service, media=None)
         self.sessions.append(made)
         made.start()
-        made.open_fronts(free_port())
+        made.open_fronts([LocalPort(0)])
         return made
 
     def close(self) -> None:

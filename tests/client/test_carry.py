@@ -9,6 +9,7 @@ Streams are tests/replay/test_streams.py's, real guests tests/client/test_carrie
 import dataclasses
 import json
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -34,6 +35,8 @@ from tests.scripted import ScriptedGuest
 from tests.waiting import PATIENCE_SECONDS, eventually
 
 SERVICE = "kept"
+
+PORTS = [{"front": "http", "port": 8888, "local": 0}, {"front": "tcp", "port": 22, "local": 0}]
 
 
 class Remembering(ScriptedGuest):
@@ -71,7 +74,7 @@ class Kept:
         fake_image(folder / "h" / "images", SERVICE, stateful=True)
         path = folder / "h" / "images" / SERVICE / "image.json"
         image = json.loads(path.read_text())
-        image["recipe"] |= {"contract": "carry", "behind": 1, "read_only": []}
+        image["recipe"] |= {"contract": "carry", "behind": 1, "read_only": [], "ports": PORTS}
         path.write_text(json.dumps(image))
         self.home.launch(SERVICE)
         self._sessions: list[CarryRunner] = []
@@ -261,7 +264,10 @@ def test_commands_use_it_as_any_service(kept: Kept) -> None:
     where = {name: getattr(settings, name) for name in ("run", "data", "state", "allowed_signers")}
     config.write_text(client_settings(peers, **where))
     satchel = Commands(config)
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        free = probe.getsockname()[1]
     words = [str(SATCHEL), "--config", str(config), "run", SERVICE, "--at", "b"]
+    words += ["--port", f"{free}:22"]
     with (kept.world.folder / "session.log").open("wb") as log:
         session = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:
@@ -270,7 +276,9 @@ def test_commands_use_it_as_any_service(kept: Kept) -> None:
     finally:
         session.kill()
         session.wait()
-    assert "tcp://127.0.0.1:" in (kept.world.folder / "session.log").read_text()
+    said = (kept.world.folder / "session.log").read_text()
+    assert "http://127.0.0.1:" in said
+    assert f"tcp://127.0.0.1:{free}" in said
     assert kept.word("home") == "by commands"
 
 
@@ -282,7 +290,11 @@ def check_commands(kept: Kept, satchel: Commands) -> None:
         return done.returncode == 0 and json.loads(done.stdout)["leader"] == "b"
 
     assert eventually(at_b, 3 * PATIENCE_SECONDS)
-    assert "leader" in satchel.types("status", SERVICE).stdout
+    shown = satchel.types("status", SERVICE).stdout
+    assert "leader" in shown
+    assert "tcp://127.0.0.1:" in shown
+    ports = satchel.sees("status", SERVICE)["ports"]
+    assert [(port["front"], port["port"]) for port in ports] == [("http", 8888), ("tcp", 22)]
     refused = satchel.types("move", SERVICE, "--to", "a")
     assert refused.returncode == AccessError.exit_code
     assert "trusted = true" in refused.stderr

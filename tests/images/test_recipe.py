@@ -93,9 +93,20 @@ def test_what_is_no_service_is_not_found(name: str) -> None:
         ('name = "thing"\nextends = "../base"', "extends"),
         ('name = "thing"\nadapter-kind = "X 11"', "adapter-kind"),
         ('name = "thing"\nports = [{ port = 80 }]', "ports"),
-        ('name = "thing"\ncontract = "carry"\nports = [{ port = 0 }]', "ports"),
-        ('name = "thing"\ncontract = "carry"\nports = [{ port = 1, front = "udp" }]', "ports"),
-        ('name = "thing"\ncontract = "carry"\nports = [{ port = 1 }, { port = 1 }]', "ports"),
+        ('name = "thing"\ncontract = "carry"\nports = [{ port = 0 }]', "ports[1].port"),
+        (
+            'name = "thing"\ncontract = "carry"\nports = [{ port = 1, front = "udp" }]',
+            "ports[1].front",
+        ),
+        (
+            'name = "thing"\ncontract = "carry"\nports = [{ port = 1 }, { port = 1 }]',
+            "ports[2].port",
+        ),
+        (
+            'name = "thing"\ncontract = "carry"\nports = [{ port = 1, local = 9 }, '
+            "{ port = 2, local = 9 }]",
+            "ports[2].local",
+        ),
         ('name = "thing"\ncontract = "carry"\nbehind = 0', "behind"),
         ('name = "thing"\ncontract = "carry"\nneeds = ["time"]', "contract"),
         ('name = "thing"\ncontract = "carry"\nshares = true', "contract"),

@@ -123,3 +123,11 @@ def test_sources_talk_to_no_host_of_the_internet() -> None:
         hosts = URL_HOST.findall(text)
         foreign += [f"{path}: {host}" for host in hosts if not OWN_HOSTS.fullmatch(host)]
     assert not foreign
+
+
+def test_nothing_waits_by_select() -> None:
+    """It takes no descriptor beyond 1023, which a process with a thousand streams has."""
+    waits = re.compile(r"\bselect\.select\(")
+    beside = {"bench", "recipes", "tests"}
+    ours = [path for path in sources() if not beside & set(path.parts)]
+    assert matches(waits, ours) == []

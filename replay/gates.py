@@ -1,0 +1,25 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What may look at the bytes of a stream on their way, and refuse them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from satchel.errors import AccessError
+
+
+class StreamRefused(AccessError):
+    """What a program said is not passed on. answer: what it is told, in its protocol"""
+
+    def __init__(self, what: str, *, why: str = "", fix: str = "", answer: bytes = b"") -> None:
+        super().__init__(what, why=why, fix=fix)
+        self.answer = answer
+
+
+class Gate(Protocol):
+    """Sees one stream. Called on the relay's thread, so it returns at once."""
+
+    def to_guest(self, data: bytes) -> bytes:
+        """What may go to the guest now of what the program said, and of what was held back before.
+        Raises StreamRefused: nothing of `data` goes there, and the connection ends."""
