@@ -8,8 +8,8 @@
     pytestmark = requires("root")        # a whole file
 
 A need is the name of a program, or one of: root, netns, fuse, mappings, lmdb, caldav, libvirt,
-loop, tun, userns, websocket, kvm. What is lacking is the reason of the skip. In CI and with --nightly a skip
-that tests/expected-skips.txt does not name fails.
+loop, tun, userns, websocket, kvm. What is lacking is the reason of the skip. In CI and with
+--nightly a skip that tests/expected-skips.txt does not name fails.
 """
 
 import functools
