@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from replay import (
     encode_operations,
     responses_in,
 )
-from satchel.errors import IntegrityError, SatchelError
+from satchel.errors import IntegrityError, SatchelError, UnavailableError
 from satchel.ids import OperationNumber
 from satchel.paths import call_socket, edge_sockets
 from wire import (
@@ -30,6 +31,7 @@ from wire import (
     PeerUnreachable,
     ServiceStatus,
     SourceAddress,
+    send_destination,
 )
 
 if TYPE_CHECKING:
@@ -107,6 +109,21 @@ class HomeService:
         home does."""
         self.link.http.post_json(f"{self._path}/stop", {}, timeout=CHECKPOINT_SECONDS)
         self.launch()
+
+    def way_out(self, number: int) -> socket.socket:
+        """A connection from home to that destination of the service's guest. Raises
+        UnavailableError where home is not reached; one that home does not make ends at once."""
+        there = self.link.http.get_json(f"/v1/services/{self.service}/egress").get("socket")
+        if not isinstance(there, str):
+            raise IntegrityError("home does not say where its guests' connections go out")
+        way = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            way.connect(bytes(self.link.reach(PurePosixPath(there).name, there)))
+            send_destination(way, number)
+        except OSError as error:
+            way.close()
+            raise UnavailableError("nothing goes out at home", why=str(error)) from error
+        return way
 
     def take_checkpoint(self) -> None:
         """Have home take one now. Raises as home does."""

@@ -3,6 +3,7 @@
 """What clients ask home about carried services, over HTTP.
 
 GET    /v1/services/S/streams                       socket: where the streams of its guest are
+GET    /v1/services/S/egress                        socket: where what goes out at home does so
 POST   /v1/services/S/delta                         since: tables, hold: DeltaOffer
 GET    /v1/services/S/delta/DIGEST?offset=N&length=L  a piece of that delta
 POST   /v1/services/S/go-on                         the end of hold
@@ -46,6 +47,12 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
         if door is None:
             raise NotFoundError(f"service {name} has no streams")
         return {"socket": str(door)}
+
+    @routes.get("/egress")
+    def egress(name: str) -> Any:
+        manifest = home.service(name).shelf.latest()
+        carry = manifest.adapter.get("carry", {}) if manifest else {}
+        return {"socket": str(home.egress_doors.open(name, carry))}
 
     @routes.post("/delta")
     def delta(name: str) -> Any:

@@ -18,6 +18,7 @@ from guestfiles import CallHost, CallKeeper, ShareHost
 from homeserver import upkeep
 from homeserver.call_keepers import CallKeepers
 from homeserver.carry import Carried, Synced, carry, defragment, sync
+from homeserver.egress_doors import EgressDoors
 from homeserver.guests import HomeShares
 from homeserver.machines import HomeClosing, Machines
 from homeserver.records import ServiceRecord, ServiceShelf
@@ -75,6 +76,7 @@ class Home:
             lambda name: HomeShares(settings, name),
             lambda name: self._logs[name].last,
         )
+        self.egress_doors = EgressDoors(settings.run)
         self._driver = driver
         self._machines = Machines(
             self.store,
@@ -287,6 +289,7 @@ class Home:
             services, self._services = self._services, {}
         for service in services.values():
             service.close()
+        self.egress_doors.close()
         self._calls.close()
         if self._settling:
             self._settling.stop()

@@ -363,6 +363,7 @@ class _Build:
         for guest_path, text in (
             ("/etc/satchel/service", self.recipe.service_file(user.name, user.home)),
             ("/etc/hostname", f"{self.recipe.name}\n"),
+            *_hosts(tree, self.recipe),
         ):
             content = scratch / guest_path.rsplit("/", 1)[1]
             content.write_text(text, encoding="utf-8")
@@ -451,3 +452,12 @@ def _remove(path: Path) -> None:
 
 def _hash(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _hosts(tree: Tree, recipe: Recipe) -> list[tuple[str, str]]:
+    """The guest's /etc/hosts, of a recipe whose guest reaches something outside."""
+    if not recipe.egress_hosts:
+        return []
+    there = tree.get("/etc/hosts")
+    own = there.content.read_text() if there and there.content else "127.0.0.1 localhost\n"
+    return [("/etc/hosts", own + recipe.hosts_file())]

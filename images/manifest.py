@@ -59,6 +59,7 @@ _ADAPTER_FIELDS = {"kind": str, "port": int, "stateful": bool, "state": list, "r
 _ID = re.compile(r"[0-9a-f]{16}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00")
 _PATH = re.compile(r"/[!-~]*")
+_HOST_PORT = re.compile(r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}")
 
 
 class ManifestInvalid(IntegrityError):
@@ -227,7 +228,11 @@ def _adapter(value: object) -> dict[str, Any]:
 def _carry(value: object) -> None:
     """What the manifest of a carried service says, and that of no other one."""
     carry = _object("adapter.carry", value)
-    _exactly("adapter.carry", carry, ("behind", "ports"))
+    _exactly(
+        "adapter.carry", carry, ("behind", "ports", *(["egress"] if "egress" in carry else []))
+    )
+    if "egress" in carry:
+        _egress(carry["egress"])
     _number("adapter.carry.behind", carry["behind"], BEHIND_LIMIT)
     ports = carry["ports"]
     if not isinstance(ports, list) or not 1 <= len(ports) <= LIST_LIMIT:
@@ -239,6 +244,20 @@ def _carry(value: object) -> None:
         for key, least in (("port", 1), ("local", 0)):
             if _number(f"adapter.carry.ports.{key}", fields[key], PORT_LIMIT) < least:
                 raise ManifestInvalid(f"adapter.carry.ports.{key}", "it is no port")
+
+
+def _egress(value: object) -> None:
+    said = _object("adapter.carry.egress", value)
+    _exactly("adapter.carry.egress", said, ("at", "hosts"))
+    if said["at"] not in ("home", "client"):
+        raise ManifestInvalid("adapter.carry.egress.at", "it is neither home nor client")
+    hosts = said["hosts"]
+    if not isinstance(hosts, list) or not 1 <= len(hosts) <= LIST_LIMIT:
+        raise ManifestInvalid("adapter.carry.egress.hosts", f"they are not 1 to {LIST_LIMIT}")
+    for host in hosts:
+        port = _matching("adapter.carry.egress.hosts", host, _HOST_PORT).rpartition(":")[2]
+        if not 1 <= int(port) <= PORT_LIMIT:
+            raise ManifestInvalid("adapter.carry.egress.hosts", "it has no port")
 
 
 def _volumes(value: object, spec: MachineSpec) -> dict[str, TableRoot]:

@@ -34,6 +34,9 @@ PORTS_LIMIT = 16
 FRONTS = ("tcp", "http")
 """What a carried service's ports may be offered as."""
 
+EGRESS_LIMIT = 64
+"""Destinations of one guest."""
+
 BEHIND_SECONDS = (1, 86400)
 """How far the copies of a carried service may be behind."""
 
@@ -52,6 +55,9 @@ _ACCOUNT = "([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})"
 _USER = re.compile(f"{_ACCOUNT}(:{_ACCOUNT})?")
 _PATH = re.compile(r"/|(/[A-Za-z0-9_.+@-]+)+")
 _NEED = re.compile(r"time|monotonic|randomness")
+_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
+_LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_OUTSIDE = re.compile(rf"{_LABEL}(\.{_LABEL})*:[0-9]{{1,5}}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[^\n\0]*")
 
 
@@ -138,6 +144,10 @@ class Recipe:
                   need not be deterministic, and programs have streams to its ports
     behind:       of a carried service: the seconds by which its copies may be behind
     ports:        of a carried service; by default `port` alone, with the front `tcp`
+    egress:       of a carried service: where its guest's connections to egress_hosts go out, at
+                  `home` or at the `client`; a surrogate never has them
+    egress_hosts: NAME:PORT or IPV4:PORT of what its guest may connect to; a name has to lead to a
+                  public address there
     state:        folders that belong to `user`; their content is the service's state
     shares:       whether the owner's shares are below /satchel in the guest
     read_only:    HTTP paths at and below which GET and HEAD change nothing that an answer shows;
@@ -168,6 +178,8 @@ class Recipe:
     contract: Literal["replay", "carry"] = "replay"
     behind: int = 30
     ports: tuple[ServedPort, ...] = ()
+    egress: Literal["none", "home", "client"] = "none"
+    egress_hosts: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
     shares: bool = False
@@ -250,6 +262,23 @@ class Recipe:
             return ()
         return self.ports or (ServedPort(port=self.port),)
 
+    def outside(self) -> list[tuple[str, str, int]]:
+        """Of each of egress_hosts its name, the address by which the guest has it, and its port. A
+        name has one of the guest's loopback network."""
+        found: dict[str, str] = {}
+        places = []
+        for text in self.egress_hosts:
+            host, _, port = text.rpartition(":")
+            number = len(found) + 1
+            own = host if _ADDRESS.fullmatch(host) else f"127.88.{number >> 8}.{number & 255}"
+            places.append((host, found.setdefault(host, own), int(port)))
+        return places
+
+    def hosts_file(self) -> str:
+        """What the guest's /etc/hosts says of them."""
+        names = {host: at for host, at, _ in self.outside() if host != at}
+        return "".join(f"{at} {host}\n" for host, at in names.items())
+
     def adapter(self) -> dict[str, Any]:
         """What a manifest says about operations, or streams."""
         said: dict[str, Any] = {
@@ -262,6 +291,8 @@ class Recipe:
         if self.carried:
             ports = [dataclasses.asdict(port) for port in self.served()]
             said["carry"] = {"behind": self.behind, "ports": ports}
+            if self.egress_hosts:
+                said["carry"]["egress"] = {"at": self.egress, "hosts": list(self.egress_hosts)}
         return said
 
     def preload(self) -> tuple[str, ...]:
@@ -281,6 +312,8 @@ class Recipe:
             lines += [f"shares={SHARES_PATH}"]
         if self.carried:
             lines += [f"streams={' '.join(str(port.port) for port in self.served())}"]
+        if self.egress_hosts:
+            lines += [f"egress={' '.join(f'{at}:{port}' for _, at, port in self.outside())}"]
         lines += [f"environment={pair}" for pair in self.preload()]
         lines += [f"environment={pair}" for pair in self.environment]
         return "".join(f"{line}\n" for line in lines)
@@ -315,10 +348,30 @@ def _carry_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
     low, high = BEHIND_SECONDS
     if not low <= recipe.behind <= high:
         yield "behind", f"{recipe.behind} is not between {low} and {high}"
+    yield from _egress_faults(recipe)
     if len(recipe.ports) > PORTS_LIMIT:
         yield "ports", f"they are more than {PORTS_LIMIT}"
     for number, port in enumerate(recipe.ports, 1):
         yield from _port_faults(f"ports[{number}]", port, recipe.ports[: number - 1])
+
+
+def _egress_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    if recipe.egress_hosts and not recipe.carried:
+        yield "egress-hosts", 'they need contract = "carry"'
+    if recipe.egress != "none" and not recipe.egress_hosts:
+        yield "egress", "it needs egress-hosts, a list of HOST:PORT"
+    if recipe.egress == "none" and recipe.egress_hosts:
+        yield "egress-hosts", 'they need egress = "home" or "client"'
+    if len(recipe.egress_hosts) > EGRESS_LIMIT:
+        yield "egress-hosts", f"they are more than {EGRESS_LIMIT}"
+    for text in recipe.egress_hosts:
+        host, _, port = text.rpartition(":")
+        if not _OUTSIDE.fullmatch(text) or len(text) > 253 or not 1 <= int(port) <= PORT_LIMIT:
+            yield "egress-hosts", f"{text[:80]!r} is not NAME:PORT or IPV4:PORT"
+        elif _ADDRESS.fullmatch(host) and any(int(part) > 255 for part in host.split(".")):
+            yield "egress-hosts", f"{host} is no address"
+    if len(set(recipe.egress_hosts)) < len(recipe.egress_hosts):
+        yield "egress-hosts", "one stands twice"
 
 
 def _port_faults(

@@ -14,7 +14,7 @@
 - raw, normalised: a response as the service sent it, and as replicas compare it
 - stream: bytes between a program and a TCP port of a carried service's guest, which outlive the
   carrier, the connection that reaches the guest at the moment
-- gate: what looks at a stream's bytes before the guest gets them, and may refuse them
+- guard: what looks at a stream's bytes before the guest gets them, and may refuse them
 - diagnosis: where two replicas of one log part, and why
 """
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         ServiceTimeout,
     )
     from replay.diagnosis import Cause, Difference, examine, explain
-    from replay.gates import Gate, StreamRefused
+    from replay.guards import Guard, StreamRefused
     from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
     from replay.operations import (
         MAX_PAYLOAD,
@@ -65,12 +65,13 @@ if TYPE_CHECKING:
         logs_in,
         scan_segment,
     )
-    from replay.stream_records import StreamRecordInvalid
+    from replay.stream_records import EGRESS_PORT, StreamRecordInvalid
     from replay.streams import StreamCounts, StreamRelay
 else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "EGRESS_PORT",
     "MAX_PAYLOAD",
     "Adapter",
     "AgentChannel",
@@ -84,7 +85,7 @@ __all__ = [
     "Difference",
     "Durability",
     "Early",
-    "Gate",
+    "Guard",
     "Log",
     "LogBusy",
     "LogCorrupt",

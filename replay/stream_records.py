@@ -28,6 +28,10 @@ class StreamRecordInvalid(IntegrityError):
     """Bytes of the streams' port that are no record."""
 
 
+EGRESS_PORT = 0
+"""Of an OPEN: for the next program of the guest's that wants to go out."""
+
+
 class Record(enum.IntEnum):
     """What a record says; streams.h has what its position means."""
 

@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from replay.gates import Gate, StreamRefused
+from replay.guards import Guard, StreamRefused
 from replay.stream_records import (
     CONVERSATION_BYTES,
     FIRST_LIMIT,
@@ -69,7 +69,7 @@ class _Stream:
     number: int
     port: int
     local: socket.socket
-    gate: Gate | None = None
+    guard: Guard | None = None
     refused: bool = False
     opened: bool = False
     heard: bool = False
@@ -96,7 +96,7 @@ class _Stream:
 @dataclass(frozen=True)
 class StreamCounts:
     """What a relay has done so far. quiet_seconds: since bytes last went either way. carried: there
-    is a carrier; attached: and the guest has greeted over it. refused: connections that a gate
+    is a carrier; attached: and the guest has greeted over it. refused: connections that a guard
     did not let through."""
 
     open: int
@@ -139,10 +139,10 @@ class StreamRelay:
         self._thread = threading.Thread(target=self._run, name=f"streams-{name}", daemon=True)
         self._thread.start()
 
-    def adopt(self, local: socket.socket, port: int, gate: Gate | None = None) -> None:
-        """Pass a program's connection to that port of the guest. It belongs to the relay. gate:
+    def adopt(self, local: socket.socket, port: int, guard: Guard | None = None) -> None:
+        """Pass a program's connection to that port of the guest. It belongs to the relay. guard:
         sees what the program says before the guest does."""
-        self._order(lambda: self._adopt(local, port, gate))
+        self._order(lambda: self._adopt(local, port, guard))
 
     def attach(self, carrier: socket.socket) -> None:
         """Go on over this connection to the guest, in place of the one before, if any. It belongs
@@ -206,13 +206,13 @@ class StreamRelay:
         while self._orders:
             self._orders.popleft()()
 
-    def _adopt(self, local: socket.socket, port: int, gate: Gate | None) -> None:
+    def _adopt(self, local: socket.socket, port: int, guard: Guard | None) -> None:
         if self._closing or len(self._streams) >= STREAMS_LIMIT:
             local.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             local.close()
             return
         local.setblocking(False)
-        stream = self._streams[self._next] = _Stream(self._next, port, local, gate)
+        stream = self._streams[self._next] = _Stream(self._next, port, local, guard)
         self._next += 1
         self._opened += 1
         self._untold[stream.number] = None
@@ -389,9 +389,9 @@ class StreamRelay:
             self._give_up(stream)
             return
         stream.local_ended = not data
-        if stream.gate and not stream.refused:
+        if stream.guard and not stream.refused:
             try:
-                data = stream.gate.to_guest(data)
+                data = stream.guard.to_guest(data)
             except StreamRefused as refused:
                 self._refuse(stream, refused)
                 return
@@ -449,7 +449,7 @@ class StreamRelay:
     def _look_whether_done(self, stream: _Stream) -> None:
         if stream.number not in self._streams:
             return
-        silent = stream.gate and not (stream.opened or stream.produced)
+        silent = stream.guard and not (stream.opened or stream.produced)
         if (stream.refused or silent) and stream.local_ended and not stream.to_local:
             self._forget(stream)
         elif stream.end_taken and stream.local_told:
@@ -511,7 +511,7 @@ class StreamRelay:
     def _tell_one(self, stream: _Stream) -> bool:
         """Whether there is more to say of it at once."""
         number, limit = stream.number, self._limit(stream)
-        if stream.refused or (stream.gate and not (stream.opened or stream.produced)):
+        if stream.refused or (stream.guard and not (stream.opened or stream.produced)):
             return False
         if not stream.opened:
             stream.opened, stream.told_limit = True, limit

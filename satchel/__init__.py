@@ -7,6 +7,7 @@
 - `settings`: a TOML file read into a frozen dataclass
 - `paths`: where data, configuration and sockets of a program live (XDG)
 - `process`: processes that outlive the one that started them
+- `readiness`: waiting until something can be read
 - `rooms`: where the processes of one machine run
 - `progress`: how a long step tells a program what it has done
 - `moments`: when a version of a thing was made
@@ -30,6 +31,7 @@ __all__ = [
     "paths",
     "process",
     "progress",
+    "readiness",
     "record_file",
     "retention",
     "rooms",

@@ -8,18 +8,22 @@ from __future__ import annotations
 import resource
 import select
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from _typeshed import FileDescriptorLike
+from typing import Protocol, TypeVar
 
 DESCRIPTORS = 16 << 10
 """As many as a process of ours is allowed to have where the system lets it."""
 
 
-def readable(
-    sources: Sequence[FileDescriptorLike], seconds: float | None = None
-) -> list[FileDescriptorLike]:
+class HasDescriptor(Protocol):
+    """A socket, a pipe, a file."""
+
+    def fileno(self) -> int: ...
+
+
+S = TypeVar("S", bound=int | HasDescriptor)
+
+
+def readable(sources: Sequence[S], seconds: float | None = None) -> list[S]:
     """Those of the sources that can be read, or have ended; none once `seconds` are over. None:
     however long it takes."""
     poll = select.poll()

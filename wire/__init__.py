@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     )
     from wire.client import Answer, HttpClient
     from wire.duplex import FRAME_LIMIT, Duplex, Ended, PeerFailed, Reply
+    from wire.egress import (
+        Egress,
+        EgressFailed,
+        EgressRefused,
+        join,
+        read_destination,
+        send_destination,
+    )
     from wire.errors import (
         ErrorReport,
         HostKeyMismatch,
@@ -56,7 +64,7 @@ if TYPE_CHECKING:
         verify_signer,
     )
     from wire.links import Link, Links
-    from wire.listening import listen_local
+    from wire.listening import listen_local, listen_unix
     from wire.messages import (
         RUNS_LIMIT,
         CacheNumbers,
@@ -106,6 +114,9 @@ __all__ = [
     "DeltaOffer",
     "Duplex",
     "EdgeShare",
+    "Egress",
+    "EgressFailed",
+    "EgressRefused",
     "Ended",
     "Ends",
     "ErrorReport",
@@ -152,11 +163,15 @@ __all__ = [
     "chunk_routes",
     "fingerprint",
     "install_errors",
+    "join",
     "known_hosts_line",
     "listen_local",
+    "listen_unix",
     "printable",
+    "read_destination",
     "requested_priority",
     "requested_rate",
+    "send_destination",
     "serve",
     "serve_local",
     "signer_of",

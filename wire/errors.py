@@ -8,8 +8,10 @@
     UnavailableError  PeerUnreachable       nobody answers, or the connection broke
                       PeerTimeout           connected, and silent for too long
                       HostUnreachable       ssh reaches no sshd there
+                      EgressFailed          what a guest may reach outside is not reached
     AccessError       WrongKey              the host does not accept our key
                       HostKeyMismatch       the host's key is not the one that is known
+                      EgressRefused         a destination that a guest may not have
                       SignerUnknown         a good signature by a key that is not allowed
 
 On the wire an error is `{"code","what","why","fix"}`. The code names a root; a leaf arrives as

@@ -12,9 +12,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 
 from chunkstore import Media
 from client.carry.moving import Gone, Mover, hand_over
+from client.carry.outgoing import Outgoing
 from client.carry.places import AtHome, AtSurrogate, Place
 from client.carry.shipping import Shipping
 from client.checkpoints import verified
@@ -37,7 +39,7 @@ from images import Manifest
 from replay import StreamRelay
 from satchel.errors import AccessError, SatchelError, StateError, UnavailableError
 from satchel.names import check_name
-from wire import Lane, Links
+from wire import Egress, Lane, Links
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +116,7 @@ class CarryRunner:
         self._unheard: float | None = None
         self._looked = self._claimed = self._frozen = self._attached_at = time.monotonic()
         self._threads: list[threading.Thread] = []
+        self._outgoing: Outgoing | None = None
         self._paused = 0.0
         self._started = False
 
@@ -139,6 +142,8 @@ class CarryRunner:
         self._leader: Place = left or AtHome(self._home)
         self._started = True
         self._reach()
+        if egress := self._origin.adapter["carry"].get("egress"):
+            self._outgoing = Outgoing(self.relay, self._way_out(egress))
         for name, work in (("leader", self._watch), ("copies", self._make_copies)):
             thread = threading.Thread(target=work, name=f"{name} of {self.service}", daemon=True)
             thread.start()
@@ -268,6 +273,8 @@ class CarryRunner:
         for thread in self._threads:
             thread.join()
         self.relay.close()
+        if self._outgoing:
+            self._outgoing.close()
         if self._started:
             self._shipping.close()
             if self._leader.name != HOME:
@@ -277,6 +284,10 @@ class CarryRunner:
         self._links.close()
         if self._chunks:
             self._chunks.close()
+
+    def _way_out(self, egress: dict[str, Any]) -> Callable[[int], socket.socket]:
+        """How connections of the guest's go out: here, or at home."""
+        return Egress(egress["hosts"]).connect if egress["at"] == "client" else self._home.way_out
 
     def _require_open(self) -> None:
         if self._closing.is_set():

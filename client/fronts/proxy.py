@@ -12,11 +12,14 @@ import flask
 from client.fronts.sites import refuse_other_sites
 from client.session import Session
 from replay.adapters import http
+from satchel.errors import UnsupportedError
 from wire import Server, install_errors, serve_local
 
 THREADS = 8
 
 MAX_REQUEST_BYTES = 32 << 20
+"""Of a body; a larger one is answered with 413 before it is read. Beyond 512 KiB it waits in a file
+until it is whole. An answer has at most MAX_PAYLOAD of replay."""
 
 
 class Answered(flask.Response):
@@ -56,6 +59,7 @@ def proxy_app(session: Session) -> flask.Flask:
         # Before routing, which would redirect some paths and refuse some methods.
         asked = flask.request
         refuse_other_sites(int(asked.environ["SERVER_PORT"]), asked.method, asked.headers.get)
+        _refuse_upgrade(asked.headers.get("Upgrade", ""))
         target = asked.environ["REQUEST_URI"]
         headers, body = list(asked.headers.items()), asked.get_data()
         answer = session.call(
@@ -72,3 +76,15 @@ def proxy_app(session: Session) -> flask.Flask:
         return reply
 
     return app
+
+
+def _refuse_upgrade(wanted: str) -> None:
+    """Raises UnsupportedError for what needs a connection that stays. HTTP/2 is only offered: who
+    asks for it goes on with HTTP/1.1."""
+    protocols = {one.strip().lower() for one in wanted.split(",")} - {"", "h2c"}
+    if protocols:
+        raise UnsupportedError(
+            f"a replayed service cannot go over to {', '.join(sorted(protocols))[:80]}",
+            why="each request is an operation of its own, and no connection stays",
+            fix='write contract = "carry" into its recipe',
+        )

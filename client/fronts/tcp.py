@@ -12,11 +12,11 @@ from typing import Any
 
 from client.fronts.acceptor import Acceptor
 from client.fronts.ports import Served
-from client.fronts.web import HttpGate
-from replay import Gate, StreamRelay
+from client.fronts.web import HttpGuard
+from replay import Guard, StreamRelay
 from satchel.errors import UnsupportedError
 
-GATES: dict[str, Callable[[int], Gate] | None] = {"tcp": None, "http": HttpGate}
+GUARDS: dict[str, Callable[[int], Guard] | None] = {"tcp": None, "http": HttpGuard}
 """What looks at a connection to a local port, by the name of the front."""
 
 
@@ -29,14 +29,14 @@ class TcpPort:
 
         relay: has the streams
         """
-        if served.front not in GATES:
-            known = ", ".join(sorted(GATES))
+        if served.front not in GUARDS:
+            known = ", ".join(sorted(GUARDS))
             raise UnsupportedError(
                 f"there is no front {served.front!r} for port {served.port} of the guest",
                 why=f"there are: {known}",
             )
         self._relay = relay
-        self._gate = GATES[served.front]
+        self._guard = GUARDS[served.front]
         self.served = served
         self._acceptor = Acceptor(served.front, served.local, self._adopt)
         self.port, self.url = self._acceptor.port, self._acceptor.url
@@ -60,5 +60,5 @@ class TcpPort:
     def _adopt(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        gate = self._gate(self.port) if self._gate else None
-        self._relay.adopt(connection, self.served.port, gate)
+        guard = self._guard(self.port) if self._guard else None
+        self._relay.adopt(connection, self.served.port, guard)

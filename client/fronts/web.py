@@ -25,8 +25,8 @@ MAX_HEAD = 64 << 10
 _REASONS = {400: "Bad Request", 403: "Forbidden"}
 
 
-class HttpGate:
-    """A gate, see replay.gates: of one connection to a local port."""
+class HttpGuard:
+    """A guard, see replay.guards: of one connection to a local port."""
 
     def __init__(self, port: int) -> None:
         """port: the local one, whose names a request may use"""
@@ -37,7 +37,7 @@ class HttpGate:
         self._anything = False
 
     def to_guest(self, data: bytes) -> bytes:
-        """See Gate. What is no HTTP request is refused as well."""
+        """See Guard. What is no HTTP request is refused as well."""
         if self._anything or not data:
             return data
         self._held += data

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import h11
 
 from replay.adapters.adapter import Asked
-from replay.operations import Operation
+from replay.operations import MAX_PAYLOAD, Operation
 from satchel.errors import IntegrityError, UsageError
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,10 @@ HOP_BY_HOP = frozenset(
 _REQUEST_ONLY = frozenset((b"content-length", b"expect", b"host"))
 _RESPONSE_ONLY = frozenset((b"content-length", b"date"))
 _NO_BODY = frozenset((204, 304))
-_BAD_GATEWAY = b"The service's answer was not HTTP.\n"
+_BAD_GATEWAY = (
+    b"The service's answer was not HTTP, or of more than %d MiB, as no replayed service may give.\n"
+    b'With contract = "carry" in its recipe it may.\n' % (MAX_PAYLOAD >> 20)
+)
 _MAX_HEAD = 256 << 10
 _MAX_EVENTS = 1 << 17
 """Interim responses and chunks of one response: what a hostile service may cost in time."""

@@ -77,7 +77,7 @@ Agent::Agent(Port port, Port shares_port, Port streams_port, const std::string& 
       service_(LoadConfig(config_path, &problem_)),
       executor_(service_, init),
       shares_(std::move(shares_port), service_.config().shares),
-      streams_(std::move(streams_port), service_.config().streams) {
+      streams_(std::move(streams_port), service_.config().streams, service_.config().egress) {
   shares_.Mount();
   streams_.Start();
 }

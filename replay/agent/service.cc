@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "replay/agent/service.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
@@ -18,7 +19,8 @@
 namespace satchel {
 namespace {
 
-constexpr std::string_view kKeys = " command port user workdir environment moment shares streams ";
+constexpr std::string_view kKeys =
+    " command port user workdir environment moment shares streams egress ";
 
 // What else would depend on the machine, on chance, or on the order of threads. A recipe may say
 // otherwise.
@@ -90,6 +92,19 @@ bool ParsePorts(std::string_view text, std::vector<uint16_t>* ports) {
   return true;
 }
 
+bool ParseOutside(std::string_view text, std::vector<Outside>* outside) {
+  while (!text.empty()) {
+    std::string_view rest = TakeUntil(&text, ' ');
+    const std::string address(TakeUntil(&rest, ':'));
+    unsigned long port = 0;
+    in_addr parsed{};
+    if (inet_pton(AF_INET, address.c_str(), &parsed) != 1) return false;
+    if (!ParseNumber(rest, UINT16_MAX, &port) || port == 0) return false;
+    outside->push_back({parsed.s_addr, htons(static_cast<uint16_t>(port))});
+  }
+  return true;
+}
+
 bool ParseLine(std::string_view key, std::string_view value, ServiceConfig* config) {
   unsigned long port = 0;
   if (value.empty()) return kKeys.find(" " + std::string(key) + " ") != std::string_view::npos;
@@ -110,6 +125,8 @@ bool ParseLine(std::string_view key, std::string_view value, ServiceConfig* conf
     config->shares = value;
   } else if (key == "streams") {
     return ParsePorts(value, &config->streams);
+  } else if (key == "egress") {
+    return ParseOutside(value, &config->egress);
   } else if (key == "environment") {
     config->environment.emplace_back(value);
   } else {

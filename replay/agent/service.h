@@ -12,6 +12,7 @@
 //   workdir=      / without it
 //   environment=  NAME=VALUE; may be repeated
 //   shares=       where the owner's shares are mounted; without it there are none (shares.h)
+//   egress=       ADDRESS:PORT of IPv4 that is listened at for what goes out, a blank between two
 //   streams=      TCP ports on 127.0.0.1 that programs have streams to, a blank between two of them
 //   moment=       the path of the moment's file (moment.h); the service has it in SATCHEL_MOMENT
 #ifndef SATCHEL_REPLAY_AGENT_SERVICE_H_
@@ -27,6 +28,12 @@
 
 namespace satchel {
 
+// Where the guest's programs connect to for what is outside; in network byte order.
+struct Outside {
+  uint32_t address = 0;
+  uint16_t port = 0;
+};
+
 struct ServiceConfig {
   std::string command;
   uint16_t port = 0;
@@ -39,6 +46,7 @@ struct ServiceConfig {
   std::string moment;
   std::string shares;
   std::vector<uint16_t> streams;
+  std::vector<Outside> egress;
 };
 
 // False: the text is not a service description; *error says why.

@@ -4,10 +4,12 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -41,6 +43,40 @@ void Append(std::string* out, T value) {
   out->append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
+// An address that programs of the guest reach here, as if it were outside. Only of a guest's own
+// lo.
+void TakeAddress(uint32_t address, size_t number) {
+  constexpr uint32_t kLoopbackNet = 127;
+  if (getpid() != 1 || (ntohl(address) >> 24) == kLoopbackNet) return;
+  const Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  for (const auto& [request, value] :
+       {std::pair<unsigned long, uint32_t>{SIOCSIFADDR, address}, {SIOCSIFNETMASK, INADDR_NONE}}) {
+    ifreq change{};
+    snprintf(change.ifr_name, sizeof(change.ifr_name), "lo:%zu", number + 1);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = value;
+    memcpy(&change.ifr_addr, &to, sizeof(to));
+    if (ioctl(fd.get(), request, &change) != 0) Say("%s", ErrnoText("lo").c_str());
+  }
+}
+
+Fd ListenAt(const Outside& outside) {
+  Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_port = outside.port;
+  at.sin_addr.s_addr = outside.address;
+  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0 ||
+      listen(listener.get(), SOMAXCONN) != 0) {
+    Say("%s", ErrnoText("nothing can go out there").c_str());
+    listener.Close();
+  }
+  return listener;
+}
+
 void AllowDescriptors() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kDescriptors) return;
@@ -68,6 +104,7 @@ void Streams::Start() {
   if (ports_.empty()) return;
   host_.Open();
   wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  ListenForEgress();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -109,6 +146,10 @@ void Streams::Poll(std::unique_lock<std::mutex>* hold) {
     fds.push_back({stream.socket.get(), events, 0});
     ids.push_back(id);
   }
+  const size_t first_listener = fds.size();
+  if (Awaiting() != nullptr) {
+    for (const Fd& listener : listeners_) fds.push_back({listener.get(), POLLIN, 0});
+  }
   const int pause = host_.pause();
   hold->unlock();
   const int ready = poll(fds.data(), fds.size(), pause);
@@ -123,6 +164,37 @@ void Streams::Poll(std::unique_lock<std::mutex>* hold) {
     const auto found = streams_.find(ids[index]);
     if (found != streams_.end()) Serve(&found->second, fds[2 + index].revents);
   }
+  for (size_t at = first_listener; at < fds.size(); ++at) {
+    if ((fds[at].revents & POLLIN) != 0) Accept(at - first_listener);
+  }
+}
+
+void Streams::ListenForEgress() {
+  for (const Outside& outside : egress_) {
+    TakeAddress(outside.address, listeners_.size());
+    listeners_.push_back(ListenAt(outside));
+  }
+}
+
+// The first one that waits for a program that wants to go out.
+Streams::Stream* Streams::Awaiting() {
+  for (auto& [id, stream] : streams_) {
+    if (stream.awaiting && !stream.forgotten) return &stream;
+  }
+  return nullptr;
+}
+
+void Streams::Accept(size_t index) {
+  Stream* stream = Awaiting();
+  if (stream == nullptr) return;
+  Fd socket(accept4(listeners_[index].get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!socket.valid()) return;
+  const int on = 1;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  stream->socket = std::move(socket);
+  stream->awaiting = stream->connecting = false;
+  Append(&stream->kept, static_cast<uint16_t>(index));
+  WriteService(stream);
 }
 
 short Streams::Wanted(const Stream& stream) const {
@@ -184,6 +256,7 @@ void Streams::WriteService(Stream* stream) {
 void Streams::Break(Stream* stream) {
   stream->socket.Close();
   stream->reset = true;
+  stream->awaiting = false;
   std::string().swap(stream->to_service);
   std::string().swap(stream->kept);
   stream->end_sent = false;  // of a reset stream: whether the host was told
@@ -264,10 +337,13 @@ void Streams::Resume(Stream* stream, uint64_t acknowledged, uint64_t limit) {
 
 void Streams::Open(uint32_t id, uint16_t port, uint64_t limit) {
   if (streams_.count(id) != 0) return Break(&streams_[id]);
-  const bool known = std::find(ports_.begin(), ports_.end(), port) != ports_.end();
+  const bool outwards = port == kEgressPort && !egress_.empty();
+  const bool known = outwards || std::find(ports_.begin(), ports_.end(), port) != ports_.end();
   if (!known || streams_.size() >= kMaxStreams) return Send(kStreamReset, id, 0, "");
   Stream& stream = streams_[id];
   stream.host_limit = limit;
+  stream.awaiting = outwards;
+  if (outwards) return;
   stream.socket = Fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;
   setsockopt(stream.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

@@ -38,6 +38,7 @@
 #include <vector>
 
 #include "replay/agent/host_end.h"
+#include "replay/agent/service.h"
 #include "replay/agent/sys.h"
 
 namespace satchel {
@@ -56,7 +57,10 @@ enum StreamRecord : uint8_t {
   // (kStreamIsReset), acknowledged u64, limit u64. A conversation that is not the guest's ends all
   // streams that the guest has.
   kStreamHello = 1,
-  kStreamOpen = 2,    // of the host; port; position = the limit of what the guest may send
+  // Of the host; port; position = the limit of what the guest may send. With kEgressPort it is for
+  // the next program of the guest's that wants to go out; that one's destination, its number in the
+  // guest's list as a u16, comes before its bytes.
+  kStreamOpen = 2,
   kStreamData = 3,    // position of the first byte
   kStreamEnd = 4,     // position = how many bytes there were; the other direction may go on
   kStreamReset = 5,   // the stream is over in both directions
@@ -65,12 +69,14 @@ enum StreamRecord : uint8_t {
 };
 
 inline constexpr uint32_t kStreamIsReset = 1;
+inline constexpr uint16_t kEgressPort = 0;
 
 class Streams {
  public:
-  // ports: those of the guest that a host may open; none in a guest without streams.
-  Streams(Port port, std::vector<uint16_t> ports)
-      : host_(std::move(port)), ports_(std::move(ports)) {}
+  // ports: those of the guest that a host may open; none in a guest without streams. egress: where
+  // programs of the guest connect to for what is outside.
+  Streams(Port port, std::vector<uint16_t> ports, std::vector<Outside> egress)
+      : host_(std::move(port)), ports_(std::move(ports)), egress_(std::move(egress)) {}
   // Ends the thread; for agents that are not PID 1.
   ~Streams();
   Streams(const Streams&) = delete;
@@ -86,6 +92,7 @@ class Streams {
   struct Stream {
     Fd socket;
     bool connecting = true;
+    bool awaiting = false;  // a program of the guest's that wants to go out
     bool reset = false;
     bool forgotten = false;  // by the host: what is here still goes to the service
 
@@ -126,6 +133,9 @@ class Streams {
   void Hello(std::string_view payload);
   void Resume(Stream* stream, uint64_t acknowledged, uint64_t limit);
   void Open(uint32_t id, uint16_t port, uint64_t limit);
+  void ListenForEgress();
+  Stream* Awaiting();
+  void Accept(size_t index);
   void Take(Stream* stream, uint64_t position, std::string_view payload);
   void End(Stream* stream, uint64_t position);
   static void Acknowledge(Stream* stream, uint64_t position, uint64_t limit);
@@ -147,7 +157,9 @@ class Streams {
 
   HostEnd host_;
   const std::vector<uint16_t> ports_;
-  bool greeted_ = false;  // by the host that is attached
+  const std::vector<Outside> egress_;
+  std::vector<Fd> listeners_;  // one for each of egress_; not valid where it cannot be listened
+  bool greeted_ = false;       // by the host that is attached
   std::string conversation_ = std::string(kConversationSize, '\0');
   Table streams_;
   uint32_t turn_ = 0;  // the stream that sends first

@@ -188,6 +188,26 @@ def test_a_body_beyond_the_limit_is_refused_and_is_no_operation(
         small.close()
 
 
+def test_an_upgrade_is_refused_and_told_what_can_be_done(bench: Bench) -> None:
+    upgrade = ("-H", "Connection: Upgrade", "-H", "Upgrade: websocket")
+    shown = curl("-i", *upgrade, f"{bench.url}/ws")
+    assert b" 501 " in shown.stdout.split(b"\r\n")[0]
+    fault = json.loads(shown.stdout.partition(b"\r\n\r\n")[2])
+    assert "websocket" in fault["what"]
+    assert 'contract = "carry"' in fault["fix"]
+    assert bench.session.last == 0
+    assert curl("--http2", f"{bench.url}/").stdout.startswith(b"{")
+    assert bench.session.last == 1
+
+
+def test_an_answer_that_is_too_large_says_how_large_it_may_be(bench: Bench) -> None:
+    bench.answers(b"")  # what the agent says of one
+    shown = curl("-i", f"{bench.url}/")
+    assert b" 502 " in shown.stdout.split(b"\r\n")[0]
+    assert b"more than 64 MiB" in shown.stdout
+    assert b"carry" in shown.stdout
+
+
 def test_silence_is_an_error_that_says_what_to_do(bench: Bench) -> None:
     bench.session._response_seconds = 0.3
     bench.replica.fault = silence("home")

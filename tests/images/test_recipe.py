@@ -108,6 +108,14 @@ def test_what_is_no_service_is_not_found(name: str) -> None:
             "ports[2].local",
         ),
         ('name = "thing"\ncontract = "carry"\nbehind = 0', "behind"),
+        ('name = "thing"\negress-hosts = ["a.example:80"]', "egress-hosts"),
+        ('name = "thing"\ncontract = "carry"\negress = "home"', "egress"),
+        ('name = "thing"\ncontract = "carry"\negress-hosts = ["a.example:80"]', "egress-hosts"),
+        *(
+            (f'name = "thing"\ncontract = "carry"\negress = "home"\negress-hosts = ["{host}"]', key)
+            for key in ("egress-hosts",)
+            for host in ("a.example", "a..b:80", "*.example:80", "a:0", "a:70000", "1.2.3.400:80")
+        ),
         ('name = "thing"\ncontract = "carry"\nneeds = ["time"]', "contract"),
         ('name = "thing"\ncontract = "carry"\nshares = true', "contract"),
     ],

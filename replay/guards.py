@@ -17,7 +17,7 @@ class StreamRefused(AccessError):
         self.answer = answer
 
 
-class Gate(Protocol):
+class Guard(Protocol):
     """Sees one stream. Called on the relay's thread, so it returns at once."""
 
     def to_guest(self, data: bytes) -> bytes:

@@ -1,0 +1,94 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Where guests' connections to the outside leave home: a Unix socket for each service.
+
+Only its client reaches the socket. A connection there begins with a destination's number, and home
+looks that up in the list that it has itself signed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from satchel.errors import NotFoundError, SatchelError
+from wire import Egress, join, listen_unix, read_destination
+
+logger = logging.getLogger(__name__)
+
+
+class EgressDoor:
+    """Listens at `path` until closed."""
+
+    def __init__(self, path: Path, egress: Egress) -> None:
+        """Raises what `listen_unix` does."""
+        self.path = path
+        self.egress = egress
+        self._listener = listen_unix(path)
+        self._thread = threading.Thread(target=self._accept, name="way out", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let nothing out any more; connections that there are go on."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+        self.path.unlink(missing_ok=True)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._let_out, args=(client,), daemon=True).start()
+
+    def _let_out(self, client: socket.socket) -> None:
+        with client:
+            number = read_destination(client)
+            if number is None:
+                return
+            try:
+                outside = self.egress.connect(number)
+            except SatchelError as error:
+                logger.warning("%s", error)
+                return
+            join(client, outside)
+
+
+class EgressDoors:
+    """The doors of all services. Thread-safe."""
+
+    def __init__(self, run: Path) -> None:
+        self._run = run
+        self._lock = threading.Lock()
+        self._doors: dict[str, EgressDoor] = {}
+
+    def open(self, service: str, carry: Mapping[str, Any]) -> Path:
+        """The socket of a service. carry: what its manifest says. Raises NotFoundError where
+        nothing of it goes out at home."""
+        said = carry.get("egress")
+        if not isinstance(said, dict) or said["at"] != "home":
+            raise NotFoundError(f"nothing of {service} goes out at home")
+        egress = Egress(said["hosts"])
+        with self._lock:
+            door = self._doors.get(service)
+            if door and door.egress.destinations == egress.destinations:
+                return door.path
+            if door:
+                door.close()
+            door = self._doors[service] = EgressDoor(self._run / f"out-{len(self._doors)}", egress)
+            return door.path
+
+    def close(self) -> None:
+        """Close them all."""
+        with self._lock:
+            doors, self._doors = self._doors, {}
+        for door in doors.values():
+            door.close()
