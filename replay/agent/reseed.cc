@@ -4,15 +4,15 @@
 // New randomness for OpenSSL in a machine that goes on elsewhere, or once more: preloaded into the
 // programs of carried services (LD_PRELOAD).
 //
-// The agent makes the kernel's randomness anew (wakening.h). But OpenSSL draws from generators in the
-// program's own memory, and takes of the kernel's again after an hour. So two machines of one checkpoint
-// would say the same in TLS. SATCHEL_MOMENT is the path of the moment's file (moment.h), whose seed is
-// another one after each wakening. When it is, the first call below has OpenSSL seed its first
-// generator from the kernel, on which the others, one or two in each thread, depend.
+// The agent makes the kernel's randomness anew (wakening.h). But OpenSSL draws from generators in
+// the program's own memory, and takes of the kernel's again after an hour. So two machines of one
+// checkpoint would say the same in TLS. SATCHEL_MOMENT is the path of the moment's file (moment.h),
+// whose seed is another one after each wakening. When it is, the first call below has OpenSSL seed
+// its first generator from the kernel, on which the others, one or two in each thread, depend.
 //
 // libssl begins each handshake with such a call, for the random bytes of its hello, and makes keys
-// after it. Not covered: programs that have OpenSSL in themselves, and generators of other libraries;
-// Go's and Rust's ask the kernel.
+// after it. Not covered: programs that have OpenSSL in themselves, and generators of other
+// libraries; Go's and Rust's ask the kernel.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -43,26 +43,39 @@ const volatile Moment* Map() {
   return map == MAP_FAILED ? &kNone : static_cast<const volatile Moment*>(map);
 }
 
-// Of OpenSSL, which the caller of a function below has loaded; dlopen's other ways would not find
-// what was loaded for itself, as Python's modules are.
+// Of the library that the caller has loaded; it may have been loaded for itself, as Python's
+// modules are. Null where it has another name.
 void* Real(const char* name) {
   for (const char* library : kLibraries) {
     void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
     void* found = handle != nullptr ? dlsym(handle, name) : nullptr;
     if (found != nullptr) return found;
   }
-  abort();  // a caller would take what it was not given for random
+  return dlsym(RTLD_NEXT, name);
 }
 
-// Two threads that come first after a wakening both do so, or the second one goes on a moment early.
+// The kernel's, for whose own function is not found. Returns what RAND_bytes does.
+int Fill(unsigned char* buffer, size_t size) {
+  while (size > 0) {
+    const ssize_t count = getrandom(buffer, size, 0);
+    if (count <= 0) return 0;
+    buffer += count;
+    size -= static_cast<size_t>(count);
+  }
+  return 1;
+}
+
+// Two threads that come first after a wakening both do so, or the second one goes on a moment
+// early.
 void ReseedOnceWakened() {
   static const volatile Moment* const moment = Map();
   static uint64_t seen = moment->seed;
   const uint64_t seed = moment->seed;
   if (__atomic_load_n(&seen, __ATOMIC_ACQUIRE) == seed) return;
   uint8_t fresh[kFresh];
-  if (getrandom(fresh, sizeof(fresh), 0) != static_cast<ssize_t>(sizeof(fresh))) abort();
-  reinterpret_cast<void (*)(const void*, int)>(Real("RAND_seed"))(fresh, sizeof(fresh));
+  const auto mix = reinterpret_cast<void (*)(const void*, int)>(Real("RAND_seed"));
+  if (mix == nullptr || Fill(fresh, sizeof(fresh)) != 1) return;
+  mix(fresh, sizeof(fresh));
   __atomic_store_n(&seen, seed, __ATOMIC_RELEASE);
 }
 
@@ -76,12 +89,14 @@ extern "C" {
 int RAND_bytes(unsigned char* buffer, int size) {
   static const auto real = reinterpret_cast<int (*)(unsigned char*, int)>(Real("RAND_bytes"));
   ReseedOnceWakened();
+  if (real == nullptr) return size < 0 ? 0 : Fill(buffer, static_cast<size_t>(size));
   return real(buffer, size);
 }
 
 int RAND_priv_bytes(unsigned char* buffer, int size) {
   static const auto real = reinterpret_cast<int (*)(unsigned char*, int)>(Real("RAND_priv_bytes"));
   ReseedOnceWakened();
+  if (real == nullptr) return size < 0 ? 0 : Fill(buffer, static_cast<size_t>(size));
   return real(buffer, size);
 }
 
@@ -91,13 +106,13 @@ using WithContext = int (*)(void*, unsigned char*, size_t, unsigned);
 int RAND_bytes_ex(void* context, unsigned char* buffer, size_t size, unsigned strength) {
   static const auto real = reinterpret_cast<WithContext>(Real("RAND_bytes_ex"));
   ReseedOnceWakened();
-  return real(context, buffer, size, strength);
+  return real == nullptr ? Fill(buffer, size) : real(context, buffer, size, strength);
 }
 
 int RAND_priv_bytes_ex(void* context, unsigned char* buffer, size_t size, unsigned strength) {
   static const auto real = reinterpret_cast<WithContext>(Real("RAND_priv_bytes_ex"));
   ReseedOnceWakened();
-  return real(context, buffer, size, strength);
+  return real == nullptr ? Fill(buffer, size) : real(context, buffer, size, strength);
 }
 
 }  // extern "C"
