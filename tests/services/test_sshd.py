@@ -31,10 +31,12 @@ def test_a_session_with_a_running_top_survives_a_move(tmp_path: Path) -> None:
         words = [word for option in options for word in ("-o", option)]
         login = ["ssh", "-F", "none", "-i", str(person.path), "-p", str(session.port), *words]
         with terminal([*login, "-tt", "root@127.0.0.1"]) as person_at:
-            person_at.types("stty rows 24 cols 80; echo she''ll $$\n")  # not as it is echoed
+            # Words are not typed as they are shown: a terminal shows what is typed, too.
+            person_at.types("stty rows 24 cols 80; PS1='rea''dy: '; echo she''ll $$\n")
             person_at.shows("shell ")
             shell = person_at.shows("\r\n")
             assert shell.isdigit()
+            person_at.shows("ready: ")
             person_at.types("top -d 1\n")
             person_at.shows("load average")
             print(session.move("a"))
@@ -42,6 +44,7 @@ def test_a_session_with_a_running_top_survives_a_move(tmp_path: Path) -> None:
             person_at.shows("top - ")  # what it shows once a second
             person_at.shows("load average")
             person_at.types("q")
+            person_at.shows("ready: ")  # it throws away what is typed before
             person_at.types("echo sti''ll $$\n")
             person_at.shows("still ")
             assert person_at.shows("\r\n") == shell
