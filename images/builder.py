@@ -35,7 +35,7 @@ from images.disks import build_disk
 from images.filesystem import write_ext4
 from images.guest_files import Account, container_files
 from images.initrd import INIT, MODULES, PACKAGES, SHARES_MODULES, kernel_files
-from images.recipe import PRELOAD_PATH, SHARES_PATH, Recipe
+from images.recipe import PRELOAD_PATH, RESEED_PATH, SHARES_PATH, Recipe
 from images.sources import Sources, host_sources
 from images.tree import (
     Entry,
@@ -56,8 +56,8 @@ BUILDER_VERSION = 2
 
 AGENT_PATH = "/usr/bin/satchel-agent"
 
-PRELOAD = "satchel-moment.so"
-"""Beside the agent on this host: see replay/agent/preload.cc."""
+PRELOADS = {PRELOAD_PATH: "satchel-moment.so", RESEED_PATH: "satchel-reseed.so"}
+"""What programs of the guest preload, by path in it: its file beside the agent on this host."""
 
 CMDLINE = " ".join(
     (
@@ -138,12 +138,12 @@ class _Build:
     steps: _Steps
     container: Container | None = None
     base: Recipe | None = field(init=False)
-    preload: Path = field(init=False)
+    preloads: dict[str, Path] = field(init=False)
     _sources: Sources | None = None
 
     def __post_init__(self) -> None:
-        self.preload = self.agent.with_name(PRELOAD)
-        for path in (self.agent, self.preload):
+        self.preloads = {path: self.agent.with_name(name) for path, name in PRELOADS.items()}
+        for path in (self.agent, *self.preloads.values()):
             if not path.is_file():
                 what = "guest agent" if path == self.agent else "library for guests"
                 raise NotFoundError(f"no {what} at {path}", fix="build the native parts")
@@ -158,9 +158,8 @@ class _Build:
             parts.append(self.base.content_key())
         if self.container:
             parts.append(self.container.key)
-        parts += [
-            hashlib.sha256(path.read_bytes()).hexdigest() for path in (self.agent, self.preload)
-        ]
+        native = (self.agent, *self.preloads.values())
+        parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in native]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def existing(self) -> BuiltImage | None:
@@ -306,7 +305,9 @@ class _Build:
         for guest_path, path in self.recipe.files():
             tree[guest_path] = file_entry(path, now)
         tree[AGENT_PATH] = Entry(Kind.FILE, content=self.agent, modified=now, digest=b"agent")
-        tree[PRELOAD_PATH] = Entry(Kind.FILE, content=self.preload, modified=now, digest=b"moment")
+        for guest_path, path in self.preloads.items():
+            digest = path.name.encode()
+            tree[guest_path] = Entry(Kind.FILE, content=path, modified=now, digest=digest)
         user = Account.find(tree, self.recipe)
         for guest_path, text in (
             ("/etc/satchel/service", self.recipe.service_file(user.name, user.home)),

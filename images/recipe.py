@@ -46,6 +46,9 @@ EGRESS_LIMIT = 64
 BEHIND_SECONDS = (1, 86400)
 """How far the copies of a carried service may be behind."""
 
+RESEED_PATH = "/usr/lib/satchel/reseed.so"
+"""What gives OpenSSL in a carried service new randomness: replay/agent/reseed.cc."""
+
 SHARES_PATH = "/satchel"
 """Where the shares are in a guest whose recipe asks for them."""
 
@@ -321,7 +324,9 @@ class Recipe:
 
     def given(self) -> tuple[str, ...]:
         """What the guest's description of the service says where that needs something of the
-        log."""
+        log, or is carried."""
+        if self.carried and not self.disk:
+            return (f"environment=LD_PRELOAD={RESEED_PATH}",)
         words = " ".join(self.needs)
         if not words:
             return ()

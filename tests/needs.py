@@ -8,8 +8,8 @@
     pytestmark = requires("root")        # a whole file
 
 A need is the name of a program, or one of: root, netns, fuse, mappings, lmdb, caldav, libvirt,
-loop, tun, userns, kvm. What is lacking is the reason of the skip. In CI and with --nightly a skip
-that tests/expected-skips.txt does not name fails.
+loop, tun, userns, websocket, kvm. What is lacking is the reason of the skip. In CI and with
+--nightly a skip that tests/expected-skips.txt does not name fails.
 """
 
 import functools
@@ -88,6 +88,10 @@ _CAPABILITIES: dict[str, tuple[Callable[[], bool], str]] = {
     "libvirt": (
         lambda: _succeeds("/usr/bin/python3", "-c", "import libvirt"),
         "Debian's package python3-libvirt is missing",
+    ),
+    "websocket": (
+        lambda: _succeeds("/usr/bin/python3", "-c", "import websocket"),
+        "Debian's package python3-websocket is missing",
     ),
     "loop": (_has_loop, "there is no free loop device"),
     "tun": (lambda: _opens("/dev/net/tun"), "/dev/net/tun cannot be opened"),

@@ -289,6 +289,9 @@ void Agent::HandleStreams(const Frame& request) {
     good = streams_.Attach(request.payload, &error);
   } else if (guest_) {
     good = Waken(request.header.time_ns, request.payload, &error);
+    uint64_t seed = 0;
+    memcpy(&seed, request.payload.data(), std::min(sizeof(seed), request.payload.size()));
+    if (good) executor_.SetWakened(seed);
   }
   Reply(request.header, good ? kOk : kFailed, error);
 }

@@ -51,6 +51,10 @@ class Executor {
   // Does what is possible without waiting; an outcome when the operation has just finished.
   std::optional<Outcome> Step();
 
+  // The machine goes on elsewhere, or once more: programs see another seed (reseed.cc). Only where
+  // there are no operations, whose moment it would be.
+  void SetWakened(uint64_t seed) { moment_.Set(0, 0, seed, false); }
+
   // What the service has said since the last call, of an operation under way that was submitted
   // with kWantsParts; empty for others, and when the operation is finished.
   std::string TakePart();

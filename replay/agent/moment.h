@@ -15,7 +15,7 @@ namespace satchel {
 struct Moment {
   uint64_t time_ns;    // the operation's, since 1970
   uint64_t steady_ns;  // the latest of all operations up to this one: it never goes back
-  uint64_t seed;       // the operation's
+  uint64_t seed;       // the operation's; of a carried service another one after each wakening
   uint64_t number;     // the operation's; a read's is that of the operation before which it belongs
 };
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from client import ClientSettings
 from client.carry import CarryRunner
+from client.fronts.ports import LocalPort
 from homeserver import Home, HomeSettings
 from homeserver.api import MAX_BODY, home_app
 from homeserver.home import signers_line
@@ -96,7 +97,7 @@ class CarriedWorld:
         made = CarryRunner(changed, self.service, media=None)
         self.sessions.append(made)
         made.start()
-        made.open_fronts()
+        made.open_fronts([LocalPort(0)])
         return made
 
     def close(self) -> None:

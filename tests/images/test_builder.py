@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from images import BuiltImage, ImageDamaged, ImageNotBuilt, Recipe, build, recipes
+from images.builder import PRELOADS
 from images.recipe import SHIPPED
 from replay import agent_program
 from satchel.errors import CapacityError, NotFoundError, SatchelError, UnsupportedError, UsageError
@@ -110,7 +111,8 @@ def test_another_agent_and_a_lost_file_are_reasons_to_build(tmp_path: Path, own:
     built_image("notes")
     folder, layers, agent = tmp_path / "notes", cache_folder() / "layers", tmp_path / "agent"
     agent.write_bytes(b"one")
-    (tmp_path / "satchel-moment.so").write_bytes(b"one")
+    for name in PRELOADS.values():
+        (tmp_path / name).write_bytes(b"one")
     first = build(own, folder, agent=agent, layers=layers)
     agent.write_bytes(b"two")
     second = build(own, folder, agent=agent, layers=layers)

@@ -1,0 +1,54 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Debian's Prometheus, a program in Go, carried: what it has measured comes along, and it goes on
+measuring."""
+
+import json
+import subprocess
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from tests.client.carried import carried_world
+from tests.machines import MACHINE
+from tests.needs import requires
+from tests.services.examples import example
+from tests.waiting import eventually
+
+pytestmark = [
+    pytest.mark.machine,
+    pytest.mark.nightly,
+    requires(*MACHINE, "apt-get", "curl", "sshd", "ssh"),
+]
+
+PATIENCE_SECONDS = 300.0
+
+
+def asked(port: int, query: str) -> float:
+    """The one number that a query of PromQL gives; 0 where it gives nothing."""
+    url = f"http://127.0.0.1:{port}/api/v1/query?query={quote(query)}"
+    argv = ["curl", "-sS", "--fail", url]
+    done = subprocess.run(argv, capture_output=True, timeout=PATIENCE_SECONDS, check=True)
+    found = json.loads(done.stdout)["data"]["result"]
+    return float(found[0]["value"][1]) if found else 0.0
+
+
+def measures_on(port: int) -> bool:
+    """Wait for the next of its own numbers."""
+    count = "count_over_time(up[1h])"
+    before = asked(port, count)
+    return eventually(lambda: asked(port, count) > before, PATIENCE_SECONDS)
+
+
+def test_what_was_measured_comes_along(tmp_path: Path) -> None:
+    example("prometheus", tmp_path)
+    with carried_world("prometheus") as world:
+        session = world.session()
+        started = "process_start_time_seconds"
+        assert measures_on(session.port)
+        since, count = asked(session.port, started), asked(session.port, "count_over_time(up[1h])")
+        print(session.move("a"))
+        assert measures_on(session.port)
+        assert asked(session.port, started) == since
+        assert asked(session.port, "count_over_time(up[1h])") > count
