@@ -34,6 +34,7 @@ from uplink.davxml import (
     hrefs_of,
     read_listing,
     rewrite_hrefs,
+    split_tree,
 )
 from uplink.known import Knowledge, Known, plain
 from uplink.radio import (
@@ -99,4 +100,5 @@ __all__ = [
     "read_radios",
     "rewrite_hrefs",
     "saving_ratio",
+    "split_tree",
 ]

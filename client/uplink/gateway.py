@@ -15,6 +15,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from weakref import WeakKeyDictionary
 
 from client.uplink.accounts import Accounts, account_name
 from client.uplink.asked import Asked
@@ -23,7 +24,7 @@ from client.uplink.conversation import Conversation, Exchange, ProgramGone
 from client.uplink.flusher import Flusher, held_etag
 from client.uplink.forwarding import Forwarding
 from client.uplink.own_writes import held_headers
-from client.uplink.programs import Rules, program_of
+from client.uplink.programs import Program, Programs
 from client.uplink.radio_watch import RadioWatch
 from client.uplink.spool import Incoming, Spool, SpoolFull
 from client.uplink.upstream import ServiceAnswer, ServiceUnreachable
@@ -49,11 +50,12 @@ class Gateway:
         forwarding: Forwarding,
         flusher: Flusher,
         radio: RadioWatch,
-        rules: Rules,
+        programs: Programs,
     ) -> None:
         self._catalog, self._accounts, self._spool = catalog, accounts, spool
         self._forwarding, self._flusher, self._radio = forwarding, flusher, radio
-        self._rules = rules
+        self._programs = programs
+        self._known: WeakKeyDictionary[socket.socket, Program] = WeakKeyDictionary()
         self._room = threading.BoundedSemaphore(CONNECTIONS)
         self._guard = threading.Lock()
         self._open: set[socket.socket] = set()
@@ -119,15 +121,24 @@ class Gateway:
             description=described,
             kind=described.kind(exchange.method, exchange.named),
             account=None if name is None else self._accounts.get(service, name),
-            program=program_of(exchange.connection, self._rules),
+            program=self._program(exchange),
         )
+
+    def _program(self, exchange: Exchange) -> Program:
+        """The same for all requests of a connection."""
+        with self._guard:
+            known = self._known.get(exchange.connection)
+        if known is None:
+            known = self._programs.at(exchange.connection)
+            with self._guard:
+                self._known[exchange.connection] = known
+        return known
 
     def _dispatch(self, asked: Asked) -> None:
         if asked.kind is Kind.READ:
             went = self._forwarding.read(asked)
         elif asked.kind is Kind.LISTING and asked.description.listing:
-            self._watch_crawl(asked)
-            went = self._forwarding.list_properties(asked)
+            went = self._forwarding.list_properties(asked, self._crawl(asked))
         elif asked.kind is Kind.UPLOAD and (condition := self._holdable(asked)) is not None:
             went = self._hold(asked, condition)
         else:
@@ -138,13 +149,17 @@ class Gateway:
         else:
             self._count("answered_here")
 
-    def _watch_crawl(self, asked: Asked) -> None:
-        if asked.exchange.named.get("depth") == "1" and asked.program.pid:
-            key = (asked.program.pid, asked.service, asked.account and asked.account.name)
-            with self._guard:
-                root = self._crawls.asked(key, plain(asked.path), time.monotonic())
-            if root is not None:
-                self._count("crawl_requests")
+    def _crawl(self, asked: Asked) -> str | None:
+        """The root of the tree that the program crawls; None where it does not."""
+        if asked.exchange.named.get("depth") != "1" or not asked.program.pid:
+            return None
+        whose = (asked.program.name, asked.service, asked.account and asked.account.name)
+        with self._guard:
+            program, now = (asked.program.pid, *whose), time.monotonic()
+            root = self._crawls.asked(program, plain(asked.path), now, whose)
+        if root is not None:
+            self._count("crawl_requests")
+        return root
 
     def _holdable(self, asked: Asked) -> Condition | None:
         """What the flush has to be refused without; None for an upload that cannot wait."""
