@@ -25,7 +25,7 @@ from uplink.batcher import (
     saving_ratio,
 )
 from uplink.cache import Freshness, cache_key, freshness, keepable
-from uplink.crawl import Crawls
+from uplink.crawl import Crawl, Crawls
 from uplink.davxml import (
     BadDavXml,
     Entry,
@@ -66,6 +66,7 @@ __all__ = [
     "BadRadio",
     "Batcher",
     "Condition",
+    "Crawl",
     "Crawls",
     "Description",
     "Entry",

@@ -32,6 +32,14 @@ PROGRAMS = 256
 """That are watched at a time."""
 
 
+@dataclass(frozen=True)
+class Crawl:
+    """root: of the tree; seconds: since its first request"""
+
+    root: str
+    seconds: float
+
+
 @dataclass
 class _Run:
     """Requests that may be a crawl's. depth, breadth: whether the order is still such a one"""
@@ -51,8 +59,8 @@ class Crawls:
 
     def asked(
         self, program: Hashable, folder: str, now: float, kind: Hashable = None
-    ) -> str | None:
-        """A program asks what is in a folder. The root of the crawl, or None where it is none.
+    ) -> Crawl | None:
+        """A program asks what is in a folder. Its crawl, or None where it is none.
 
         program: one that runs; kind: what programs have in common of which one crawls as another
         """
@@ -74,7 +82,7 @@ class Crawls:
                 self._roots.popitem(last=False)
         elif root not in self._roots or kind is None:
             return None
-        return run.folders[0]
+        return Crawl(run.folders[0], now - run.times[0])
 
 
 def _continues(run: _Run, folder: str) -> bool:

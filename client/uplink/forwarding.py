@@ -22,6 +22,7 @@ from client.uplink.upstream import Headers, ServiceAnswer
 from satchel.errors import CapacityError
 from uplink import (
     BadDavXml,
+    Crawl,
     Freshness,
     Kind,
     Upload,
@@ -35,6 +36,9 @@ from uplink import (
 
 QUESTION_LIMIT = 1 << 20
 LISTING_LIMIT = 64 << 20
+CRAWL_SECONDS = 60.0
+"""For which a crawl is answered from what it was told at its beginning."""
+
 LISTINGS_BYTES = 16 << 20
 """Of lists that are kept, in memory."""
 
@@ -151,9 +155,10 @@ class Forwarding:
         self._ask_for_file(asked, account, found[0] if found else None)
         return True
 
-    def list_properties(self, asked: Asked, crawl: str | None = None) -> bool:
-        """Answer a question for properties. Whether the service was asked. crawl: the root of the
-        tree of which the program asks for every folder. Raises as `forward` does."""
+    def list_properties(self, asked: Asked, crawl: Crawl | None = None) -> bool:
+        """Answer a question for properties. Whether the service was asked. crawl: that of
+        which the question is a part; it sees the tree as it was when it began, or later. Raises as
+        `forward` does."""
         exchange, account = asked.exchange, asked.trusted
         question = exchange.whole_body(QUESTION_LIMIT)
         if question is None:
@@ -169,11 +174,14 @@ class Forwarding:
         name = account.name if account else ""
         key = (asked.service, name, plain(asked.path), depth, digest)
         changes = self.listings.changes(asked.service, name)
-        listing = self.listings.find(key, asked.description.fresh) if account else None
+        fresh = asked.description.fresh
+        if crawl is not None and fresh > 0:
+            fresh = max(fresh, min(crawl.seconds, CRAWL_SECONDS))
+        listing = self.listings.find(key, fresh) if account else None
         there = listing is not None
         if listing is None and account is not None and crawl is not None:
-            self._ask_for_tree(asked, account, crawl, question, digest)
-            listing = self.listings.find(key, asked.description.fresh)
+            self._ask_for_tree(asked, account, crawl.root, question, digest)
+            listing = self.listings.find(key, fresh)
         if listing is None:
             listing = self._ask_for_listing(asked, question)
             if asked.trusted is not None and listing.status == 207:

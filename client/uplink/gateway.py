@@ -29,7 +29,7 @@ from client.uplink.radio_watch import RadioWatch
 from client.uplink.spool import Incoming, Spool, SpoolFull
 from client.uplink.upstream import ServiceAnswer, ServiceUnreachable
 from satchel.errors import ConflictError, NotFoundError, SatchelError
-from uplink import Condition, Crawls, Kind, Reason, Upload, UploadState, plain
+from uplink import Condition, Crawl, Crawls, Kind, Reason, Upload, UploadState, plain
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class Gateway:
             description=described,
             kind=described.kind(exchange.method, exchange.named),
             account=None if name is None else self._accounts.get(service, name),
-            program=self._program(exchange),
+            program=lambda: self._program(exchange),
         )
 
     def _program(self, exchange: Exchange) -> Program:
@@ -149,22 +149,22 @@ class Gateway:
         else:
             self._count("answered_here")
 
-    def _crawl(self, asked: Asked) -> str | None:
-        """The root of the tree that the program crawls; None where it does not."""
-        if asked.exchange.named.get("depth") != "1" or not asked.program.pid:
+    def _crawl(self, asked: Asked) -> Crawl | None:
+        """That of which the request is a part; None where it is of none."""
+        if asked.exchange.named.get("depth") != "1" or not asked.program().pid:
             return None
-        whose = (asked.program.name, asked.service, asked.account and asked.account.name)
+        whose = (asked.program().name, asked.service, asked.account and asked.account.name)
         with self._guard:
-            program, now = (asked.program.pid, *whose), time.monotonic()
-            root = self._crawls.asked(program, plain(asked.path), now, whose)
-        if root is not None:
+            program, now = (asked.program().pid, *whose), time.monotonic()
+            crawl = self._crawls.asked(program, plain(asked.path), now, whose)
+        if crawl is not None:
             self._count("crawl_requests")
-        return root
+        return crawl
 
     def _holdable(self, asked: Asked) -> Condition | None:
         """What the flush has to be refused without; None for an upload that cannot wait."""
         account, size = asked.trusted, asked.exchange.size
-        if account is None or size is None or not asked.program.automatic or "?" in asked.path:
+        if account is None or size is None or not asked.program().automatic or "?" in asked.path:
             return None
         held = self._spool.pending_at(asked.service, account.name, asked.path)
         with account.guard:

@@ -2,17 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 import random
 
-from uplink import Crawls
+from uplink import Crawl, Crawls
 
 TREE = ["/r", "/r/a", "/r/a/x", "/r/a/y", "/r/b", "/r/b/z"]
 BREADTH = ["/r", "/r/a", "/r/b", "/r/a/x", "/r/a/y", "/r/b/z"]
+
+
+def root_of(crawl: Crawl | None) -> str | None:
+    return None if crawl is None else crawl.root
 
 
 def roots(folders: list[str], gaps: list[float]) -> list[str | None]:
     crawls, now, found = Crawls(), 0.0, []
     for folder, gap in zip(folders, gaps, strict=True):
         now += gap
-        found.append(crawls.asked("program", folder, now))
+        found.append(root_of(crawls.asked("program", folder, now)))
     return found
 
 
@@ -38,8 +42,8 @@ def test_who_has_crawled_a_tree_is_expected_to_do_so_again() -> None:
     crawls = Crawls()
     for number, folder in enumerate(TREE):
         crawls.asked("first", folder, number * 0.1, "rclone")
-    assert crawls.asked("second", "/r", 100.0, "rclone") == "/r"
-    assert crawls.asked("second", "/r/a", 100.1, "rclone") == "/r"
+    assert crawls.asked("second", "/r", 100.0, "rclone") == Crawl("/r", 0.0)
+    assert root_of(crawls.asked("second", "/r/a", 100.1, "rclone")) == "/r"
     assert crawls.asked("third", "/r", 100.0, "a person's") is None
     assert crawls.asked("second", "/other", 100.2, "rclone") is None
 
