@@ -151,12 +151,12 @@ class Gateway:
 
     def _crawl(self, asked: Asked) -> Crawl | None:
         """That of which the request is a part; None where it is of none."""
-        if asked.exchange.named.get("depth") != "1" or not asked.program().pid:
+        if asked.exchange.named.get("depth") != "1" or not (program := asked.program()).pid:
             return None
-        whose = (asked.program().name, asked.service, asked.account and asked.account.name)
+        whose = (program.name, asked.service, asked.account and asked.account.name)
         with self._guard:
-            program, now = (asked.program().pid, *whose), time.monotonic()
-            crawl = self._crawls.asked(program, plain(asked.path), now, whose)
+            now, path = time.monotonic(), plain(asked.path)
+            crawl = self._crawls.asked((program.pid, *whose), path, now, whose)
         if crawl is not None:
             self._count("crawl_requests")
         return crawl
