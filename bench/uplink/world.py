@@ -57,8 +57,9 @@ class World:
 
 
 @contextlib.contextmanager
-def world() -> Iterator[World]:
-    """All of it, running. Raises what the testbed raises."""
+def world(fresh: float = FRESH_SECONDS) -> Iterator[World]:
+    """All of it, running. fresh: seconds for which what is kept is given without a question. Raises
+    what the testbed raises."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="satchel-bench-")))
         maker = links.TunLinks()
@@ -69,7 +70,7 @@ def world() -> Iterator[World]:
         (folder / "files").mkdir()
         address = f"http://{measure.CORE}:{SERVER_PORT}/dav"
         _start(stack, pair.core, "the WebDAV server", _server(folder), folder / "server.log")
-        argv = _uplink(folder, address)
+        argv = _uplink(folder, address, fresh)
         _start(stack, pair.leaf, "uplink", argv, folder / "uplink.log", UPLINK_PORT)
         _rclone(folder, {"direct": address, "through": f"http://127.0.0.1:{UPLINK_PORT}/cloud"})
         through = f"http://127.0.0.1:{UPLINK_PORT}/cloud"
@@ -110,12 +111,11 @@ def _server(folder: Path) -> list[str]:
     return [str(Path(sys.executable).with_name("wsgidav")), "-c", str(config)]
 
 
-def _uplink(folder: Path, address: str) -> list[str]:
+def _uplink(folder: Path, address: str, fresh: float) -> list[str]:
     descriptions = folder / "descriptions"
     descriptions.mkdir()
     text = built_in_descriptions()["webdav"]
-    changed = text.replace("fresh = 30", f"fresh = {FRESH_SECONDS:g}")
-    assert changed != text
+    changed = text.replace("fresh = 30", f"fresh = {fresh:g}")
     (descriptions / "webdav.toml").write_text(changed)
     lines = [f'{key} = "{folder / key}"' for key in ("data", "state", "run")]
     lines += ["[uplink]", f"port = {UPLINK_PORT}", f'descriptions = "{descriptions}"']
