@@ -25,7 +25,7 @@ from uplink.batcher import (
     saving_ratio,
 )
 from uplink.cache import Freshness, cache_key, freshness, keepable
-from uplink.crawl import Crawls
+from uplink.crawl import Crawl, Crawls
 from uplink.davxml import (
     BadDavXml,
     Entry,
@@ -34,6 +34,7 @@ from uplink.davxml import (
     hrefs_of,
     read_listing,
     rewrite_hrefs,
+    split_tree,
 )
 from uplink.known import Knowledge, Known, plain
 from uplink.radio import (
@@ -65,6 +66,7 @@ __all__ = [
     "BadRadio",
     "Batcher",
     "Condition",
+    "Crawl",
     "Crawls",
     "Description",
     "Entry",
@@ -99,4 +101,5 @@ __all__ = [
     "read_radios",
     "rewrite_hrefs",
     "saving_ratio",
+    "split_tree",
 ]

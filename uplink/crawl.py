@@ -6,7 +6,8 @@ Both of the paper's observations must hold for the requests of one program for f
 account: all are below the first one and in an order, depth first or breadth first; and they come
 at intervals that are steadier than a person's. The paper gives no numbers; ours are below.
 
-A wrong guess costs one request and nothing else: what is answered is what the service says.
+A program that has crawled a tree is expected to do so again when it asks for its root. A wrong
+guess costs one request and nothing else: what is answered is what the service says.
 """
 
 from __future__ import annotations
@@ -20,11 +21,23 @@ LEAST_REQUESTS = 4
 MOST_VARIATION = 0.3
 """Of the intervals: standard deviation by mean."""
 
+MACHINE_SECONDS = 0.25
+"""Mean interval below which it is no person, however much the intervals differ: on a busy machine
+those of a fast program differ by more than they last."""
+
 PAUSE_SECONDS = 30.0
 """After so long without a request the next one begins anew."""
 
 PROGRAMS = 256
 """That are watched at a time."""
+
+
+@dataclass(frozen=True)
+class Crawl:
+    """root: of the tree; seconds: since its first request"""
+
+    root: str
+    seconds: float
 
 
 @dataclass
@@ -42,9 +55,15 @@ class Crawls:
 
     def __init__(self) -> None:
         self._runs: OrderedDict[Hashable, _Run] = OrderedDict()
+        self._roots: OrderedDict[tuple[Hashable, str], None] = OrderedDict()
 
-    def asked(self, program: Hashable, folder: str, now: float) -> str | None:
-        """A program asks what is in a folder. The root of the crawl, or None where it is none."""
+    def asked(
+        self, program: Hashable, folder: str, now: float, kind: Hashable = None
+    ) -> Crawl | None:
+        """A program asks what is in a folder. Its crawl, or None where it is none.
+
+        program: one that runs; kind: what programs have in common of which one crawls as another
+        """
         run = self._runs.pop(program, None)
         if run is None or now - run.times[-1] > PAUSE_SECONDS or not _continues(run, folder):
             run = _Run()
@@ -56,7 +75,14 @@ class Crawls:
         run.times.append(now)
         if len(self._runs) > PROGRAMS:
             self._runs.popitem(last=False)
-        return run.folders[0] if _steady(run) else None
+        root = (kind, run.folders[0])
+        if _steady(run):
+            self._roots[root] = None
+            if len(self._roots) > PROGRAMS:
+                self._roots.popitem(last=False)
+        elif root not in self._roots or kind is None:
+            return None
+        return Crawl(run.folders[0], now - run.times[0])
 
 
 def _continues(run: _Run, folder: str) -> bool:
@@ -83,7 +109,7 @@ def _steady(run: _Run) -> bool:
         return False
     gaps = [after - before for before, after in zip(run.times, run.times[1:], strict=False)]
     mean = statistics.fmean(gaps)
-    return mean == 0 or statistics.pstdev(gaps) / mean <= MOST_VARIATION
+    return mean <= MACHINE_SECONDS or statistics.pstdev(gaps) / mean <= MOST_VARIATION
 
 
 def _parent(folder: str) -> str:

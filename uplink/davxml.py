@@ -72,6 +72,26 @@ def read_listing(body: bytes) -> list[Entry]:
     return list(_entries(_parse(body)))
 
 
+def split_tree(body: bytes) -> dict[str, bytes]:
+    """A list of a whole tree, as the lists of depth 1 of its folders: by their paths,
+    percent-decoded, without a slash at the end. Raises BadDavXml."""
+    Tree.register_namespace("D", "DAV:")
+    members: dict[str, list[Tree.Element]] = {}
+    folders = {_decoded(entry.path) for entry in read_listing(body) if entry.folder}
+    for response in _parse(body).iter(f"{_DAV}response"):
+        path = _plain(response.findtext(f"{_DAV}href") or "")
+        if path in folders:
+            members.setdefault(path, []).insert(0, response)
+        if (parent := path.rpartition("/")[0]) in folders:
+            members.setdefault(parent, []).append(response)
+    lists = {}
+    for path, responses in members.items():
+        root = Tree.Element(f"{_DAV}multistatus")
+        root.extend(responses)
+        lists[path] = Tree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return lists
+
+
 def edit_listing(body: bytes | None, question: bytes, held: Iterable[Entry]) -> bytes:
     """The list with files that are held: in the place of what it has of them, or behind it.
 
@@ -130,6 +150,10 @@ def _text(found: dict[str, Tree.Element], name: str) -> str | None:
 
 def _plain(address: str) -> str:
     return unquote(urlsplit(address.strip()).path).rstrip("/")
+
+
+def _decoded(path: str) -> str:
+    return unquote(path).rstrip("/")
 
 
 def _wanted(question: bytes) -> list[str] | None:

@@ -8,8 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 from bench.harness import Figure
 from bench.uplink.batching import batching
+from bench.uplink.crawls import crawls
+from bench.uplink.kept import kept
 
-PARTS: Mapping[str, Callable[[bool], Iterator[Figure]]] = {"batching": batching}
+PARTS: Mapping[str, Callable[[bool], Iterator[Figure]]] = {
+    "batching": batching,
+    "crawls": crawls,
+    "kept": kept,
+}
 
 
 def figures() -> Iterator[Figure]:

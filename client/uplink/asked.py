@@ -9,6 +9,7 @@ Both are the path `/a.txt` below the service `cloud`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -22,7 +23,7 @@ from uplink import Description, Kind
 @dataclass(frozen=True)
 class Asked:
     """path: below the service, percent-encoded, with its query; account: None where it cannot be
-    told whose the request is; trusted: its credentials are those that the service accepted last"""
+    told whose the request is; program: that asks, which takes a look through the processes"""
 
     exchange: Exchange
     service: str
@@ -31,7 +32,7 @@ class Asked:
     description: Description
     kind: Kind
     account: Account | None
-    program: Program
+    program: Callable[[], Program]
 
     @property
     def prefix(self) -> str:

@@ -16,7 +16,7 @@ from client.uplink.file_cache import FileCache
 from client.uplink.flusher import Flusher
 from client.uplink.forwarding import Forwarding
 from client.uplink.gateway import Gateway
-from client.uplink.programs import Rules
+from client.uplink.programs import Programs, Rules
 from client.uplink.radio_watch import RadioWatch
 from client.uplink.settings import UplinkSettings
 from client.uplink.spool import Spool
@@ -67,7 +67,7 @@ class UplinkDaemon:
                 self.forwarding,
                 self.flusher,
                 self.radio,
-                Rules(frozenset(settings.background), frozenset(settings.foreground)),
+                Programs(Rules(frozenset(settings.background), frozenset(settings.foreground))),
             )
             self._acceptor = Acceptor("http", settings.port, self.gateway.adopt)
             self.flusher.start()
@@ -111,6 +111,7 @@ class UplinkDaemon:
             **self.radio.stats(),
             **self.cache.stats(),
             "listing_hits": self.forwarding.listings.hits,
+            "trees": self.forwarding.trees,
             **self.gateway.counts,
             "flushes": dict(self.flusher.reasons),
         }

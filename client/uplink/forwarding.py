@@ -11,6 +11,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from client.uplink.accounts import Account
 from client.uplink.asked import Asked
@@ -21,6 +22,7 @@ from client.uplink.upstream import Headers, ServiceAnswer
 from satchel.errors import CapacityError
 from uplink import (
     BadDavXml,
+    Crawl,
     Freshness,
     Kind,
     Upload,
@@ -29,10 +31,14 @@ from uplink import (
     plain,
     read_listing,
     rewrite_hrefs,
+    split_tree,
 )
 
 QUESTION_LIMIT = 1 << 20
 LISTING_LIMIT = 64 << 20
+CRAWL_SECONDS = 60.0
+"""For which a crawl is answered from what it was told at its beginning."""
+
 LISTINGS_BYTES = 16 << 20
 """Of lists that are kept, in memory."""
 
@@ -97,6 +103,8 @@ class Forwarding:
     def __init__(self, spool: Spool, cache: FileCache) -> None:
         self._spool, self._cache = spool, cache
         self.listings = Listings()
+        self.trees = 0
+        self._flat: set[str] = set()
 
     def changed(self, service: str, account: str, path: str) -> None:
         """Something was changed through us: whoever asks next is told so."""
@@ -147,9 +155,10 @@ class Forwarding:
         self._ask_for_file(asked, account, found[0] if found else None)
         return True
 
-    def list_properties(self, asked: Asked) -> bool:
-        """Answer a question for properties. Whether the service was asked. Raises as `forward`
-        does."""
+    def list_properties(self, asked: Asked, crawl: Crawl | None = None) -> bool:
+        """Answer a question for properties. Whether the service was asked. crawl: that of
+        which the question is a part; it sees the tree as it was when it began, or later. Raises as
+        `forward` does."""
         exchange, account = asked.exchange, asked.trusted
         question = exchange.whole_body(QUESTION_LIMIT)
         if question is None:
@@ -165,8 +174,14 @@ class Forwarding:
         name = account.name if account else ""
         key = (asked.service, name, plain(asked.path), depth, digest)
         changes = self.listings.changes(asked.service, name)
-        listing = self.listings.find(key, asked.description.fresh) if account else None
+        fresh = asked.description.fresh
+        if crawl is not None and fresh > 0:
+            fresh = max(fresh, min(crawl.seconds, CRAWL_SECONDS))
+        listing = self.listings.find(key, fresh) if account else None
         there = listing is not None
+        if listing is None and account is not None and crawl is not None:
+            self._ask_for_tree(asked, account, crawl.root, question, digest)
+            listing = self.listings.find(key, fresh)
         if listing is None:
             listing = self._ask_for_listing(asked, question)
             if asked.trusted is not None and listing.status == 207:
@@ -233,9 +248,38 @@ class Forwarding:
             body = rewrite_hrefs(_whole(answer), asked.to_local)
             self._learn(asked, answer)
             if answer.status == 207 and asked.account is not None:
-                self._learn_listing(asked, body)
+                depth = exchange.named.get("depth", "")
+                self._learn_listing(asked, body, asked.path.partition("?")[0], depth)
             found = _without_encoding(asked.answer_headers(answer.headers))
             return Listing(answer.status, found, body, time.time())
+
+    def _ask_for_tree(
+        self, asked: Asked, account: Account, root: str, question: bytes, digest: str
+    ) -> None:
+        """All folders below the root with one question; each is kept as if it had been asked for.
+        A service that does not answer such questions is not asked again."""
+        if asked.service in self._flat or asked.description.fresh <= 0:
+            return
+        changes = self.listings.changes(asked.service, account.name)
+        dropped = ("accept-encoding", "depth")
+        headers = [(k, v) for k, v in asked.sent_headers() if k.lower() not in dropped]
+        headers += [("Accept-Encoding", "gzip"), ("Depth", "infinity")]
+        asks = ask_for_etags(question)
+        with asked.upstream.ask(
+            asked.exchange.method, quote(root) + "/", headers, [asks] if asks else None, len(asks)
+        ) as answer:
+            body = _whole(answer)
+            if answer.status != 207:
+                if 400 <= answer.status < 500 and answer.status not in (401, 404, 407, 429):
+                    self._flat.add(asked.service)
+                return
+        now = time.time()
+        self.trees += 1
+        for local, listing in split_tree(rewrite_hrefs(body, asked.to_local)).items():
+            path = local.removeprefix(asked.prefix)
+            key = (asked.service, account.name, path, "1", digest)
+            self.listings.keep(key, Listing(207, [("Content-Type", FORM)], listing, now), changes)
+            self._learn_listing(asked, listing, path, "1")
 
     def _learn(self, asked: Asked, answer: ServiceAnswer) -> None:
         """What an answer's head says of the credentials, and of the file."""
@@ -250,7 +294,7 @@ class Forwarding:
             elif asked.kind is Kind.READ and status == 200 and "etag" in answer.named:
                 account.knowledge.file(path, answer.named["etag"])
 
-    def _learn_listing(self, asked: Asked, body: bytes) -> None:
+    def _learn_listing(self, asked: Asked, body: bytes, path: str, depth: str) -> None:
         try:
             entries = read_listing(body)
         except BadDavXml:
@@ -261,8 +305,7 @@ class Forwarding:
         ]
         assert asked.account is not None
         with asked.account.guard:
-            depth = asked.exchange.named.get("depth", "")
-            asked.account.knowledge.listed(asked.path.partition("?")[0], depth, found)
+            asked.account.knowledge.listed(path, depth, found)
 
 
 def _whole(answer: ServiceAnswer) -> bytes:

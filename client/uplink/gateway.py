@@ -15,6 +15,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from weakref import WeakKeyDictionary
 
 from client.uplink.accounts import Accounts, account_name
 from client.uplink.asked import Asked
@@ -23,12 +24,12 @@ from client.uplink.conversation import Conversation, Exchange, ProgramGone
 from client.uplink.flusher import Flusher, held_etag
 from client.uplink.forwarding import Forwarding
 from client.uplink.own_writes import held_headers
-from client.uplink.programs import Rules, program_of
+from client.uplink.programs import Program, Programs
 from client.uplink.radio_watch import RadioWatch
 from client.uplink.spool import Incoming, Spool, SpoolFull
 from client.uplink.upstream import ServiceAnswer, ServiceUnreachable
 from satchel.errors import ConflictError, NotFoundError, SatchelError
-from uplink import Condition, Crawls, Kind, Reason, Upload, UploadState, plain
+from uplink import Condition, Crawl, Crawls, Kind, Reason, Upload, UploadState, plain
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +50,12 @@ class Gateway:
         forwarding: Forwarding,
         flusher: Flusher,
         radio: RadioWatch,
-        rules: Rules,
+        programs: Programs,
     ) -> None:
         self._catalog, self._accounts, self._spool = catalog, accounts, spool
         self._forwarding, self._flusher, self._radio = forwarding, flusher, radio
-        self._rules = rules
+        self._programs = programs
+        self._known: WeakKeyDictionary[socket.socket, Program] = WeakKeyDictionary()
         self._room = threading.BoundedSemaphore(CONNECTIONS)
         self._guard = threading.Lock()
         self._open: set[socket.socket] = set()
@@ -119,15 +121,24 @@ class Gateway:
             description=described,
             kind=described.kind(exchange.method, exchange.named),
             account=None if name is None else self._accounts.get(service, name),
-            program=program_of(exchange.connection, self._rules),
+            program=lambda: self._program(exchange),
         )
+
+    def _program(self, exchange: Exchange) -> Program:
+        """The same for all requests of a connection."""
+        with self._guard:
+            known = self._known.get(exchange.connection)
+        if known is None:
+            known = self._programs.at(exchange.connection)
+            with self._guard:
+                self._known[exchange.connection] = known
+        return known
 
     def _dispatch(self, asked: Asked) -> None:
         if asked.kind is Kind.READ:
             went = self._forwarding.read(asked)
         elif asked.kind is Kind.LISTING and asked.description.listing:
-            self._watch_crawl(asked)
-            went = self._forwarding.list_properties(asked)
+            went = self._forwarding.list_properties(asked, self._crawl(asked))
         elif asked.kind is Kind.UPLOAD and (condition := self._holdable(asked)) is not None:
             went = self._hold(asked, condition)
         else:
@@ -138,18 +149,22 @@ class Gateway:
         else:
             self._count("answered_here")
 
-    def _watch_crawl(self, asked: Asked) -> None:
-        if asked.exchange.named.get("depth") == "1" and asked.program.pid:
-            key = (asked.program.pid, asked.service, asked.account and asked.account.name)
-            with self._guard:
-                root = self._crawls.asked(key, plain(asked.path), time.monotonic())
-            if root is not None:
-                self._count("crawl_requests")
+    def _crawl(self, asked: Asked) -> Crawl | None:
+        """That of which the request is a part; None where it is of none."""
+        if asked.exchange.named.get("depth") != "1" or not (program := asked.program()).pid:
+            return None
+        whose = (program.name, asked.service, asked.account and asked.account.name)
+        with self._guard:
+            now, path = time.monotonic(), plain(asked.path)
+            crawl = self._crawls.asked((program.pid, *whose), path, now, whose)
+        if crawl is not None:
+            self._count("crawl_requests")
+        return crawl
 
     def _holdable(self, asked: Asked) -> Condition | None:
         """What the flush has to be refused without; None for an upload that cannot wait."""
         account, size = asked.trusted, asked.exchange.size
-        if account is None or size is None or not asked.program.automatic or "?" in asked.path:
+        if account is None or size is None or not asked.program().automatic or "?" in asked.path:
             return None
         held = self._spool.pending_at(asked.service, account.name, asked.path)
         with account.guard:

@@ -19,12 +19,15 @@ import contextlib
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "SATCHEL_UPLINK"
 """The environment variable that `satchel uplink run` gives: `background` or `foreground`."""
+
+RECENT = 16
+"""Processes that are looked at first."""
 
 _SERVICE = re.compile(r"/[^/]*\.service(/|$)")
 _SESSION = re.compile(r"/(session-[^/]*|[^/]*vte-[^/]*|app-[^/]*)\.scope(/|$)")
@@ -49,14 +52,35 @@ class Rules:
     foreground: frozenset[str] = frozenset()
 
 
-def program_of(connection: socket.socket, rules: Rules) -> Program:
-    """The program at the other end of a connection through 127.0.0.1. Never raises."""
-    try:
-        inode = _inode(connection.getpeername()[1], connection.getsockname()[1])
-        pid = next(_holders(inode), 0) if inode else 0
-        return judge(pid, rules) if pid else Program()
-    except (OSError, ValueError, IndexError):
-        return Program()
+class Programs:
+    """Finds the programs at the other end of connections through 127.0.0.1. Any thread.
+
+    To look through all processes takes long, so those that have come lately are looked at first.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._recent: list[int] = []
+
+    def at(self, connection: socket.socket) -> Program:
+        """Never raises."""
+        try:
+            inode = _inode(connection.getpeername()[1], connection.getsockname()[1])
+            pid = self._holder(inode) if inode else 0
+            return judge(pid, self._rules) if pid else Program()
+        except (OSError, ValueError, IndexError):
+            return Program()
+
+    def _holder(self, inode: int) -> int:
+        recent = self._recent
+        pid = next(_holders(inode, recent), 0)
+        if not pid:
+            entries = (entry.name for entry in os.scandir("/proc"))
+            everybody = [int(name) for name in entries if name.isdigit()]
+            pid = next(_holders(inode, sorted(everybody, reverse=True)), 0)
+        if pid:
+            self._recent = [pid, *(each for each in recent if each != pid)][:RECENT]
+        return pid
 
 
 def judge(pid: int, rules: Rules) -> Program:
@@ -104,13 +128,14 @@ def _inode(port: int, ours: int) -> int:
     return 0
 
 
-def _holders(inode: int) -> Iterator[int]:
-    """Processes, of this user unless we are root, that have the socket."""
+def _holders(inode: int, processes: Iterable[int]) -> Iterator[int]:
+    """Those, of this user unless we are root, that have the socket. Those that began last are the
+    likeliest."""
     wanted = f"socket:[{inode}]"
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
+    for pid in processes:
+        if pid != os.getpid():
             with contextlib.suppress(OSError):
-                for descriptor in os.scandir(f"/proc/{entry.name}/fd"):
+                for descriptor in os.scandir(f"/proc/{pid}/fd"):
                     with contextlib.suppress(OSError):
-                        if str(Path(descriptor.path).readlink()) == wanted:
-                            yield int(entry.name)
+                        if os.readlink(descriptor.path) == wanted:  # noqa: PTH115
+                            yield pid
