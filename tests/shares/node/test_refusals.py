@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What mounts refuse: names that are too long, owners that home may not give, fallocate."""
+"""What mounts refuse: names that are too long, owners that home may not give, some of
+fallocate."""
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import os
 import subprocess
 import sys
@@ -80,18 +82,33 @@ def test_a_name_of_255_bytes_is_none_too_long(world: Mounts) -> None:
     assert [path.name for path in mount.iterdir()] == ["m" * 255]
 
 
-def test_fallocate_is_refused_and_changes_nothing(world: Mounts) -> None:
+def test_fallocate_that_moves_content_is_refused_and_changes_nothing(world: Mounts) -> None:
     file = world.mount() / "file"
     file.write_bytes(b"content")
     libc = ctypes.CDLL(None, use_errno=True)
     with file.open("r+b", buffering=0) as opened:
-        for mode in (0, 1, 1 | 2, 16):
-            place = ctypes.c_int64(3), ctypes.c_int64(100)
+        for mode in (8, 32, 64):
+            place = ctypes.c_int64(0), ctypes.c_int64(4096)
             assert libc.fallocate(opened.fileno(), mode, *place) == -1
             assert ctypes.get_errno() == errno.EOPNOTSUPP
-        # glibc writes in its place.
+        assert file.read_bytes() == b"content"
         os.posix_fallocate(opened.fileno(), 0, 10_000)
     assert file.read_bytes() == b"content".ljust(10_000, b"\0")
+
+
+def test_a_hole_shows_in_mappings_of_both_mounts(world: Mounts) -> None:
+    one, two = world.mount() / "file", world.mount() / "file"
+    one.write_bytes(b"x" * 5 * 4096)
+    libc = ctypes.CDLL(None, use_errno=True)
+    with one.open("r+b") as first, two.open("r+b") as second:
+        here = mmap.mmap(first.fileno(), 5 * 4096)
+        there = mmap.mmap(second.fileno(), 5 * 4096)
+        assert here[4096:8192] == there[4096:8192] == b"x" * 4096
+        place = ctypes.c_int64(4096), ctypes.c_int64(2 * 4096)
+        assert libc.fallocate(first.fileno(), 1 | 2, *place) == 0
+        assert here[:] == there[:] == b"x" * 4096 + bytes(2 * 4096) + b"x" * 2 * 4096
+        here.close()
+        there.close()
 
 
 def test_an_owner_is_changed_where_home_may(world: Mounts) -> None:

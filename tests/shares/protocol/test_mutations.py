@@ -58,6 +58,7 @@ REMOVES = replace(MAKES, log="async", removes=0.6, late=True)
 WINDOWS = Plan(operations=1200, faults=(), log="off", windows=True, closes=0.2, holds=20)
 FULL = Plan(operations=1200, faults=(), log="off", full=0.1, evicts=0.3, closes=0.2, threads=4)
 LOST = replace(SYNC, log="off", faults=("stall", "break"), between=0.2, closes=0.2)
+HOLES = replace(CUTS, cuts=0.2, holes=0.8, blocks=4, closes=0.05)
 TIMES = replace(CUTS, cuts=0.15, closes=0.05, blocks=2)
 
 
@@ -369,6 +370,12 @@ MUTATIONS = {
             policy=WriteInvalidate,
             cuts=0.2,
         ),
+    ),
+    "a hole throws away what is behind it": Mutation(
+        home_records.Taking, "discards", "< self.kept", "", HOLES
+    ),
+    "a hole in a native file throws away what is behind it": Mutation(
+        home_questions, "needed", "wants.kept == inf", "True", replace(HOLES, closes=0.6)
     ),
     "what home cut has the version that it had": Mutation(
         home_records.FileRecord, "changed", "record.version += 1", "pass", TIMES
