@@ -29,8 +29,10 @@ class Allocation:
         """As Hub.allocate."""
         if mode not in MODES:
             raise OSError(errno.EOPNOTSUPP, "home does not allocate so")
-        if offset < 0 or not 0 < length <= LAST_BLOCK * BLOCK - offset:
-            raise OSError(errno.EINVAL, "no file reaches as far as that")
+        if offset < 0 or length <= 0:
+            raise OSError(errno.EINVAL, "nothing is to be allocated")
+        if offset + length > LAST_BLOCK * BLOCK:
+            raise OSError(errno.EFBIG, "no file reaches as far as that")
         self._tree.require(file)
         with self._coherence.lock:
             self._marks.admit(session.name, file, writes=True)

@@ -97,12 +97,12 @@ def test_what_cannot_be_is_refused(
     home.add()
     one = home.join("one").node
     file, handle = make(one, content=b"content")
-    with pytest.raises(OSError, match=r"") as caught:
+    with pytest.raises(OSError) as caught:
         one.allocate(handle, mode, offset, length)
     assert caught.value.errno == code
-    with pytest.raises(OSError, match=r"") as caught:
+    with pytest.raises(OSError) as caught:
         one.hub.allocate(file, mode, offset, length)  # as by a node that does not look
-    assert caught.value.errno in {errno.EINVAL, errno.EOPNOTSUPP}
+    assert caught.value.errno in {code, errno.EOPNOTSUPP}
     assert one.read(handle, 0, 100) == b"content"
     one.change(file, Changes(size=3), handle)
     assert one.read(handle, 0, 100) == b"con"

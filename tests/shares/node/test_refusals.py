@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import mmap
 import os
 import subprocess
 import sys
@@ -94,21 +93,6 @@ def test_fallocate_that_moves_content_is_refused_and_changes_nothing(world: Moun
         assert file.read_bytes() == b"content"
         os.posix_fallocate(opened.fileno(), 0, 10_000)
     assert file.read_bytes() == b"content".ljust(10_000, b"\0")
-
-
-def test_a_hole_shows_in_mappings_of_both_mounts(world: Mounts) -> None:
-    one, two = world.mount() / "file", world.mount() / "file"
-    one.write_bytes(b"x" * 5 * 4096)
-    libc = ctypes.CDLL(None, use_errno=True)
-    with one.open("r+b") as first, two.open("r+b") as second:
-        here = mmap.mmap(first.fileno(), 5 * 4096)
-        there = mmap.mmap(second.fileno(), 5 * 4096)
-        assert here[4096:8192] == there[4096:8192] == b"x" * 4096
-        place = ctypes.c_int64(4096), ctypes.c_int64(2 * 4096)
-        assert libc.fallocate(first.fileno(), 1 | 2, *place) == 0
-        assert here[:] == there[:] == b"x" * 4096 + bytes(2 * 4096) + b"x" * 2 * 4096
-        here.close()
-        there.close()
 
 
 def test_an_owner_is_changed_where_home_may(world: Mounts) -> None:
