@@ -30,6 +30,7 @@ CHANGING = frozenset(
         Opcode.SETLK,
         Opcode.SETLKW,
         Opcode.CREATE,
+        Opcode.FALLOCATE,
         Opcode.RENAME2,
     }
 )

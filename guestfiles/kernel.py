@@ -69,6 +69,7 @@ class Opcode(enum.IntEnum):
     INTERRUPT = 36
     DESTROY = 38
     BATCH_FORGET = 42
+    FALLOCATE = 43
     READDIRPLUS = 44
     RENAME2 = 45
 
@@ -169,6 +170,7 @@ _SHAPES: dict[int, tuple[int, int]] = {
     Opcode.CREATE: (16, 1),
     Opcode.INTERRUPT: (8, 0),
     Opcode.BATCH_FORGET: (8, 0),
+    Opcode.FALLOCATE: (32, 0),
     Opcode.READDIRPLUS: (40, 0),
     Opcode.RENAME2: (16, 2),
 }

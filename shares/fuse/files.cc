@@ -204,6 +204,15 @@ void WriteBuffer(fuse_req_t request, fuse_ino_t, fuse_bufvec* data, off_t offset
   }
 }
 
+void Allocate(fuse_req_t request, fuse_ino_t, int mode, off_t offset, off_t length,
+              fuse_file_info* info) {
+  Session* const session = Session::Of(request);
+  const int error = session->policy().Ask("allocate", [&](const py::object& operations) {
+    operations.attr("allocate")(info->fh, mode, offset, length);
+  });
+  fuse_reply_err(request, error);
+}
+
 void Flush(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   const int error = Session::Of(request)->policy().Ask("flush", [&](const py::object& operations) {
     operations.attr("flush")(info->fh, info->lock_owner);
@@ -231,6 +240,7 @@ void AddFileCalls(fuse_lowlevel_ops* calls) {
   calls->mknod = &MakeNode;
   calls->read = &Read;
   calls->write_buf = &WriteBuffer;
+  calls->fallocate = &Allocate;
   calls->flush = &Flush;
   calls->fsync = &Sync;
   calls->release = &ReleaseFile;

@@ -79,6 +79,12 @@ bool Write(Body body) {
          in.offset <= INT64_MAX - kMaxPayload;
 }
 
+bool Allocate(Body body) {
+  fuse_fallocate_in in;
+  return body.Take(&in) && body.Ends() && in.offset <= INT64_MAX &&
+         in.length <= INT64_MAX - in.offset;
+}
+
 bool Lock(Body body) {
   fuse_lk_in in;
   return body.Take(&in) && body.Ends() && in.lk.start <= in.lk.end && in.lk.end <= INT64_MAX &&
@@ -152,6 +158,8 @@ Verdict CheckFile(uint32_t opcode, Body body) {
       return If(Read(body));
     case FUSE_WRITE:
       return If(Write(body));
+    case FUSE_FALLOCATE:
+      return If(Allocate(body));
     case FUSE_FLUSH:
       return If(Only<fuse_flush_in>(body));
     case FUSE_FSYNC:

@@ -16,12 +16,15 @@ from dataclasses import replace
 from time import monotonic
 
 from satchel.errors import NO_ROOM, IntegrityError
+from shares.home.system_calls import allocate
 from shares.home.tree import Tree
 from shares.home.write_log import WriteLog, Written
 from shares.node import Attributes, Changes, Extent, Restored
 from shares.protocol import ATTRIBUTES, BLOCK, FileId, Log
 
 logger = logging.getLogger(__name__)
+
+WRITTEN_AT_ONCE = 1 << 20
 
 
 class BlockStore:
@@ -131,6 +134,30 @@ class BlockStore:
         if changes.size is not None:
             self._log.cut(file, changes.size)
         return changed
+
+    def zero(self, file: FileId, mode: int, offset: int, length: int) -> None:
+        """Make these bytes zeros, as far as the file has them, by fallocate(2) with that mode where
+        the file system can; home has block -1 and all that they are in. Raises OSError."""
+        end = min(offset + length, self._extent(file).size)
+        if end <= offset:
+            return
+        try:
+            self._tree.at(file, lambda path: allocate(path, mode, offset, end - offset))
+        except OSError:
+            for at in range(offset, end, WRITTEN_AT_ONCE):
+                self._tree.write(file, at, bytes(min(WRITTEN_AT_ONCE, end - at)))
+        held = {number for key, number in self._unsaved if key == file}
+        for number in held.union(self._log.blocks(file)):
+            start, stop = max(0, offset - number * BLOCK), min(BLOCK, end - number * BLOCK)
+            if number == ATTRIBUTES or start >= stop:
+                continue
+            if number in held:
+                block = self._unsaved[file, number].ljust(BLOCK, b"\0")
+                zeros = bytes(stop - start)
+                self._unsaved[file, number] = block[:start] + zeros + block[stop:]
+            if self._log.has(file, number):  # what it says is older
+                self._log.append(file, number, start, bytes(stop - start))
+                self._stored.setdefault(file, set()).add(number)
 
     def forget(self, file: FileId) -> None:
         """There is no such file any more."""

@@ -16,8 +16,9 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
+from math import inf
 from time import monotonic, time_ns
-from typing import Any
+from typing import Any, TypeVar
 
 from shares.home.block_store import BlockStore
 from shares.home.grace import Grace
@@ -60,6 +61,8 @@ LAST_BLOCK = 1 << 50
 """No file reaches further than the one before."""
 
 Failed = Callable[[OSError], None]
+
+T = TypeVar("T")
 
 
 class Coherence:
@@ -154,23 +157,44 @@ class Coherence:
 
     def change(self, session: NodeSession, file: FileId, changes: Changes) -> Attributes:
         """Set size or times of a file, which home takes from every node before. Waits."""
-        first = UNCUT if changes.size is None else changes.size // BLOCK
-        discard = UNCUT if changes.size is None else -(-changes.size // BLOCK)
+        size = changes.size
+        blocks = (UNCUT, UNCUT) if size is None else (size // BLOCK, -(-size // BLOCK))
+        return self._change(session, file, lambda: self._blocks.change(file, changes), *blocks)
+
+    def zero(self, session: NodeSession, file: FileId, mode: int, offset: int, length: int) -> None:
+        """Make these bytes of a file zeros, whose blocks home takes before. mode: of fallocate(2).
+        Waits."""
+        end = offset + length
+        blocks = (offset // BLOCK, -(-offset // BLOCK), -(-end // BLOCK), end // BLOCK)
+        self._change(session, file, lambda: self._blocks.zero(file, mode, offset, length), *blocks)
+
+    def _change(
+        self,
+        session: NodeSession,
+        file: FileId,
+        act: Callable[[], T],
+        first: int,
+        discard: int,
+        end: float = inf,
+        kept: float = inf,
+    ) -> T:
+        """Take the blocks, as HomeMachine.take has them, for what `act` does to them."""
         done: queue.SimpleQueue[FileId] = queue.SimpleQueue()
         with self.lock:
             token = self._expect(done.put)
-            about = (file, token, monotonic(), first, discard, session.node)
+            about = (file, token, monotonic(), first, discard, session.node, end, kept)
             perform(self.directory.take(*about), self)
         done.get()
         with self.lock:
             try:
-                changed = self._blocks.change(file, changes)
+                changed = act()
             finally:
                 perform(self.directory.gave(file, token, monotonic()), self)
                 grant = self.directory.granted(file, ATTRIBUTES, HOME)
                 self._grants.note(file, ATTRIBUTES, 1, grant)
                 if first < UNCUT:
-                    self._grants.note(file, first, ALL, grant)
+                    count = ALL if end == inf else int(end) - first
+                    self._grants.note(file, first, count, grant)
         return changed
 
     # What home asks itself.

@@ -95,6 +95,9 @@ class HomeHub:
     def change(self, file: FileId, changes: Changes) -> Attributes:
         return self._share.attributes.change(self.session, file, changes)
 
+    def allocate(self, file: FileId, mode: int, offset: int, length: int) -> None:
+        self._share.allocation.allocate(self.session, file, mode, offset, length)
+
     def read_link(self, file: FileId) -> bytes:
         return self._share.tree.read_link(file)
 

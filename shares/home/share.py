@@ -14,6 +14,7 @@ from pathlib import Path
 from time import monotonic, time_ns
 
 from shares.context import KeptContext
+from shares.home.allocation import Allocation
 from shares.home.block_store import BlockStore
 from shares.home.coherence import Coherence
 from shares.home.creations import Creations
@@ -109,6 +110,7 @@ class Share:
         about = (tree, self.blocks, self.promises, self.coherence)
         self.attributes = FileAttributes(self.lease, *about, marks)
         self.files = OpenFiles(described, *about, self.attributes, self.sessions, marks)
+        self.allocation = Allocation(tree, self.coherence, marks)
         self.names = Namespace(described, tree, self.promises, self.attributes, self.files)
         self.creations = Creations(
             described, tree, self.promises, self.grace, self.coherence, self.files, self.names

@@ -26,6 +26,7 @@ _libc.statx.argtypes = [
     ctypes.c_uint,
     ctypes.c_void_p,
 ]
+_libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 _libc.renameat2.argtypes = [
     ctypes.c_int,
     ctypes.c_char_p,
@@ -110,6 +111,16 @@ def rename(folder: int, name: bytes, new_folder: int, new_name: bytes, flags: in
         raise last_error(new_name)
 
 
+def allocate(path: str, mode: int, offset: int, length: int) -> None:
+    """fallocate(2), of the file of that path. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        if _libc.fallocate(descriptor, mode, offset, length) != 0:
+            raise last_error(b"")
+    finally:
+        os.close(descriptor)
+
+
 def last_error(name: bytes) -> OSError:
     number = ctypes.get_errno()
-    return OSError(number, os.strerror(number), name)
+    return OSError(number, os.strerror(number), *([name] if name else []))

@@ -43,14 +43,17 @@ class LatestAttributes:
         with self._handles.held(file) as opened:
             if opened is not None:
                 self._content.write_back.await_told(opened)
-                extent = self._content.extent(opened)
-                return replace(extent.onto(self._statics.of(opened)), valid=0.0)
+                return self._of_open(opened)
         known = self._names.attributes(file)
         if known is None:
             mark = self._names.mark()
             known = self._home.ask(lambda hub: hub.attributes(file))
             self._names.learn_attributes(mark, known)
         return replace(known, valid=0.0)
+
+    def _of_open(self, opened: OpenFile) -> Attributes:
+        """Not for the kernel to keep: nobody tells it that another node has block -1."""
+        return replace(self._content.extent(opened).onto(self._statics.of(opened)), valid=0.0)
 
     def as_here(self, entry: Entry) -> Entry:
         """What home says of a name, for the kernel. Home does not know the size of a file that is
@@ -78,7 +81,7 @@ class LatestAttributes:
         if opened is None:
             return replace(found, valid=0.0)
         self._content.cut(opened, Extent.of(found))
-        return self._content.extent(opened).onto(self._statics.of(opened))
+        return self._of_open(opened)
 
     def _changed_at_home(
         self, file: FileId, opened: OpenFile | None, changes: Changes
@@ -115,7 +118,7 @@ class LatestAttributes:
             modified = now
         if same or any(value is not None for value in (size, accessed, modified)):
             self._content.set_extent(opened, size, accessed, modified)
-        return self._content.extent(opened).onto(self._statics.of(opened))
+        return self._of_open(opened)
 
 
 def uncached(entry: Entry) -> Entry:

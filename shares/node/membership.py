@@ -32,7 +32,7 @@ from shares.node import codec
 from shares.node.remote import RemoteHub
 from shares.protocol import NodeId
 
-VERSION = 10
+VERSION = 11
 
 PATIENCE_SECONDS = 30.0
 """Without a connection, until a call fails."""

@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from shares.node.allocation import Allocation
 from shares.node.buffer import Buffer
 from shares.node.content import Content
 from shares.node.creation import Creation
@@ -81,6 +82,7 @@ class Node:
         self._attributes = attributes = LatestAttributes(*known, statics, files)
         self._folders = Folders(home, self.names, last, made, self.uses, statics, attributes)
         self.creation = Creation(*known, last, statics, attributes, opener, files, beat)
+        self._allocation = Allocation(home, made, content)
         self._ended = threading.Event()
         self._listen(hub)
         made.want_ids()
@@ -267,6 +269,10 @@ class Node:
         with self.handles.using(handle) as file:
             self.content.write(file, offset, data, pages=True)
             return len(data)
+
+    def allocate(self, handle: int, mode: int, offset: int, length: int) -> None:
+        with self.handles.using(handle) as file:
+            self._allocation.allocate(file, mode, offset, length)
 
     def flush(self, handle: int, lock_owner: int) -> None:
         file = file_of(handle)

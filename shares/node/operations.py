@@ -17,6 +17,9 @@ from shares.protocol import FileId
 
 ROOT = FileId(1)
 
+KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE = 1, 2, 16
+"""Modes of fallocate(2)."""
+
 EVERYTHING = FileId(0)
 """No file's id: what home calls back when it calls back all that a node was told."""
 
@@ -169,6 +172,10 @@ class Operations(Protocol):
     def write_pages(self, handle: int, offset: int, data: bytes) -> int:
         """What programs have stored in a mapping, by any of their handles that writes. Never makes
         the file longer: what is behind the end is dropped."""
+        ...
+
+    def allocate(self, handle: int, mode: int, offset: int, length: int) -> None:
+        """fallocate(2). Raises EOPNOTSUPP for a mode that moves content."""
         ...
 
     def flush(self, handle: int, lock_owner: int) -> None: ...

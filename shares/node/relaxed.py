@@ -61,6 +61,11 @@ class OldCopies:
                 del self._watched[file]
                 self.forget(file)
 
+    def cut(self, file: FileId) -> None:
+        """A program here has cut the file, or made a hole in it."""
+        with self._changed:
+            self.forget(file)
+
     def forget(self, file: FileId) -> None:
         """With the lock. A program here has cut the file, or nobody watches it."""
         for key in [key for key in self._old if key[0] == file]:

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 CALLS = frozenset(
     {
+        "allocate",
         "attributes",
         "beat",
         "change",
@@ -182,6 +183,9 @@ class RemoteHub:
 
     def change(self, file: FileId, changes: Changes) -> Attributes:
         return self._call("change", file, changes)  # type: ignore[no-any-return]
+
+    def allocate(self, file: FileId, mode: int, offset: int, length: int) -> None:
+        self._call("allocate", file, mode, offset, length)
 
     def read_link(self, file: FileId) -> bytes:
         return self._call("read_link", file)  # type: ignore[no-any-return]

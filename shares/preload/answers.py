@@ -69,6 +69,7 @@ class Answers:
             Op.READ_LINK: self._read_link,
             Op.MARK: self._mark,
             Op.LOCK: self._locked,
+            Op.ALLOCATE: self._allocate,
         }
 
     def answer(self, request: Request) -> bytes:
@@ -130,6 +131,12 @@ class Answers:
 
     def _sync(self, request: Request) -> bytes:
         self._node.sync(number(_file(request), request.flags), False)
+        return messages.reply()
+
+    def _allocate(self, request: Request) -> bytes:
+        """flags: the mode of fallocate(2)."""
+        handle = number(_file(request), os.O_RDWR)
+        self._node.allocate(handle, request.flags, request.first, request.second)
         return messages.reply()
 
     def _locked(self, request: Request) -> bytes:

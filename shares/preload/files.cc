@@ -352,23 +352,26 @@ EXPORT int fsync(int fd) {
 }
 EXPORT int fdatasync(int fd) { return FileOf(fd) != 0 ? fsync(fd) : NEXT(fdatasync)(fd); }
 
-EXPORT int posix_fallocate(int fd, off_t offset, off_t length) {
-  const uint64_t file = FileOf(fd);
-  if (file == 0) return NEXT(posix_fallocate)(fd, offset, length);
-  struct stat now = {};
-  const int error = StatFile(file, &now);
-  if (error != 0 || now.st_size >= offset + length) return error;
-  return Ask({Op::kSize, file, offset + length, 0, 0}).error;
-}
-EXPORT int posix_fallocate64(int fd, off_t offset, off_t length)
-    __attribute__((alias("posix_fallocate")));
-
 EXPORT int fallocate(int fd, int mode, off_t offset, off_t length) {
-  if (FileOf(fd) == 0) return NEXT(fallocate)(fd, mode, offset, length);
-  return mode != 0 ? Done(EOPNOTSUPP) : Done(posix_fallocate(fd, offset, length));
+  const uint64_t file = FileOf(fd);
+  if (file == 0) return NEXT(fallocate)(fd, mode, offset, length);
+  if (offset < 0 || length <= 0) return Done(EINVAL);
+  if (!Allows(fd, true)) return -1;
+  return Done(Ask({Op::kAllocate, file, offset, length, static_cast<uint32_t>(mode)}).error);
 }
 EXPORT int fallocate64(int fd, int mode, off_t offset, off_t length)
     __attribute__((alias("fallocate")));
+
+// Says its error, and leaves errno as it was.
+EXPORT int posix_fallocate(int fd, off_t offset, off_t length) {
+  if (FileOf(fd) == 0) return NEXT(posix_fallocate)(fd, offset, length);
+  const int before = errno;
+  const int error = fallocate(fd, 0, offset, length) == 0 ? 0 : errno;
+  errno = before;
+  return error;
+}
+EXPORT int posix_fallocate64(int fd, off_t offset, off_t length)
+    __attribute__((alias("posix_fallocate")));
 
 EXPORT int flock(int fd, int operation) noexcept {
   const uint64_t file = FileOf(fd);

@@ -34,6 +34,7 @@ enum class Op : uint32_t {
   kReadLink = 19,
   kMark = 20,
   kLock = 21,
+  kAllocate = 22,
 };
 
 // Numbers mean what the operation says; `file` is 0 where `path` says which file.

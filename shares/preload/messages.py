@@ -48,6 +48,7 @@ class Op(IntEnum):
     READ_LINK = 19
     MARK = 20
     LOCK = 21
+    ALLOCATE = 22
 
 
 @dataclass(frozen=True)

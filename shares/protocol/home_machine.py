@@ -177,13 +177,16 @@ class HomeMachine:
         first: int = UNCUT,
         discard: int = UNCUT,
         by: NodeId = HOME,
+        end: float = inf,
+        kept: float = inf,
     ) -> list[Action]:
-        """Home is going to change block -1, and those from `first` on, by itself: nobody has any of
-        them when `Taken` comes. discard: from this number on the owners' content is not wanted. by:
-        the node that wants that, which is going to write there next."""
-        end = inf if first < UNCUT else 0
-        wants = Taking(first, discard, by)
-        return self._queue(Request(HOME, token, file, ATTRIBUTES, end, wants), now)
+        """Home is going to change block -1, and those from `first` to before `end`, by itself:
+        nobody has any of them when `Taken` comes. discard, kept: from this number to before that
+        one the owners' content is not wanted. by: the node that wants that; where there is no end,
+        it is going to write there next."""
+        wants = Taking(first, discard, by, end, kept)
+        behind = end if first < UNCUT else 0
+        return self._queue(Request(HOME, token, file, ATTRIBUTES, behind, wants), now)
 
     def gave(self, file: FileId, token: Token, now: float) -> list[Action]:
         """Home has changed the blocks that it took."""
@@ -197,7 +200,7 @@ class HomeMachine:
         # Blocks that nobody has asked for yet were changed as well.
         known.base += 1
         actions = [*self._next(known, now), *self._alone(known, file, now)]
-        if wants.by in known.open and wants.first < UNCUT:
+        if wants.by in known.open and wants.first < UNCUT and wants.end == inf:
             actions += self._give(known, file, wants.by, wants.first, now)
         self._tidy(file)
         return actions

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from math import inf
 
 from shares.protocol.home_records import NOBODY, FileRecord, Opening, Record, Request, Taking
 from shares.protocol.messages import (
@@ -33,7 +34,9 @@ def needed(known: FileRecord, request: Request) -> list[tuple[NodeId, Message]]:
     """Nothing, where the request can be answered from what home has."""
     if known.native not in {None, request.node}:
         assert known.native is not None
-        cut = request.wants.discard if isinstance(request.wants, Taking) else UNCUT
+        wants, cut = request.wants, UNCUT
+        if isinstance(wants, Taking) and wants.kept == inf:
+            cut = wants.discard
         return [(known.native, Engage(request.file, 0, 0, cut, known.grant))]
     if known.native is not None or isinstance(request.wants, Opening):
         return []
@@ -85,7 +88,7 @@ def questions(
         assert isinstance(wants, Taking)
         keep, use = Keep.NOTHING, False
         sharers = record.sharers & {wants.by} if known.relaxation else record.sharers
-    if owner is not None and isinstance(wants, Taking) and number >= wants.discard:
+    if owner is not None and isinstance(wants, Taking) and wants.discards(number):
         yield owner, Invalidate(file, 0, 0)
     elif owner is not None:
         yield owner, Recall(file, 0, 0, keep, use)

@@ -54,15 +54,20 @@ class Opening:
 
 @dataclass(frozen=True)
 class Taking:
-    """Home's own request: for block -1, and those from `first` on. discard: from which block on
-    nobody's content is wanted any more. by: for which node."""
+    """Home's own request: for block -1, and those from `first` to before `end`. discard, kept: from
+    which block to before which one nobody's content is wanted any more. by: for which node."""
 
     first: int
     discard: int
     by: NodeId = HOME
+    end: float = inf
+    kept: float = inf
 
     def takes(self, number: int) -> bool:
-        return number == ATTRIBUTES or number >= self.first
+        return number == ATTRIBUTES or self.first <= number < self.end
+
+    def discards(self, number: int) -> bool:
+        return self.discard <= number < self.kept
 
 
 @dataclass(eq=False)
@@ -152,7 +157,7 @@ class FileRecord:
         that its versions have been."""
         kept: dict[int, Record] = {}
         for number, record in self.blocks.items():
-            if number >= taken.discard:
+            if taken.discards(number):
                 self.base = max(self.base, record.version)
                 if number < taken.discard + RELEARNT and record.pusher is not None:
                     self.cut_off[number] = record.pusher, record.used

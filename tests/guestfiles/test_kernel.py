@@ -82,6 +82,8 @@ def test_the_bytes_of_the_example() -> None:
         (Opcode.BATCH_FORGET, struct.pack("<II", 2, 0) + bytes(32), 0),
         (Opcode.BATCH_FORGET, struct.pack("<II", 3, 0) + bytes(32), errno.EINVAL),
         (Opcode.BATCH_FORGET, struct.pack("<II", 1 << 28, 0) + bytes(32), errno.EINVAL),
+        (Opcode.FALLOCATE, bytes(32), 0),
+        (Opcode.FALLOCATE, bytes(31), errno.EINVAL),
         (Opcode.INIT, bytes(16), errno.EINVAL),
         (Opcode.SETLKW, bytes(47), errno.EINVAL),
         (21, b"", errno.ENOSYS),

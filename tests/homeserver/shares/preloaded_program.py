@@ -4,6 +4,7 @@
 """SEED COUNT: a program of random calls about files in its working folder, which says what each of
 them gave. It imports nothing of Satchel's, so it runs in a folder of ext4 as in a share."""
 
+import ctypes
 import fcntl
 import os
 import random
@@ -13,6 +14,7 @@ import sys
 NAMES = ["a", "b", "c", "d", "e/a", "e/b", "e/f/a"]
 FLAGS = [os.O_RDWR, os.O_RDONLY, os.O_WRONLY | os.O_APPEND, os.O_RDWR | os.O_APPEND]
 MOST = 20_000
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Program:
@@ -70,6 +72,13 @@ class Program:
             return os.ftruncate(self.handle(), self.size())
         return os.truncate(self.name(), self.size())
 
+    def allocates(self) -> object:
+        fd, mode = self.handle(), self.chance.choice((0, 1, 1 | 2, 16, 16 | 1))
+        place = ctypes.c_int64(self.size()), ctypes.c_int64(self.size())
+        if LIBC.fallocate(fd, mode, *place):
+            raise OSError(ctypes.get_errno(), "fallocate")
+        return mode
+
     def renames(self) -> object:
         return os.rename(self.name(), self.name())
 
@@ -122,6 +131,7 @@ CALLS = [
     *(["writes", "reads", "pwrites", "preads"] * 3),
     *("closes", "seeks", "seeks", "dups", "cuts", "cuts", "renames", "links", "symlinks"),
     *("unlinks", "stats", "stats", "fstats", "lists", "modes", "times", "forks"),
+    *("allocates", "allocates"),
 ]
 
 

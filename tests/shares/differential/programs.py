@@ -78,6 +78,7 @@ WEIGHTS = {
     "fstat": 6,
     "fsync": 3,
     "copy": 4,
+    "fallocate": 8,
     "truncate": 10,
     "stat": 6,
     "lstat": 2,
@@ -121,7 +122,7 @@ class _Maker:
     """Makes the calls of one program. It has a rough idea of which names and descriptors there are,
     so that most calls meet something; it need not be right."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, allocates: bool) -> None:
         self._random = random.Random(f"program {seed}")
         self._seed = seed
         self._made = 0
@@ -130,6 +131,8 @@ class _Maker:
         self._large = self._random.random() < 0.08
         few = self._random.random() < 0.5
         self._weights = {n: w for n, w in WEIGHTS.items() if not few or n in CONTENT}
+        if not allocates:
+            del self._weights["fallocate"]
         count = self._random.choice([1, 2] if few else [2, 4, len(FILES)])
         self._files = self._random.sample(FILES, count)
         self._present: set[str] = set()
@@ -301,6 +304,6 @@ class _Maker:
         return (self._random.choice([0.001, 0.01, 0.05]),)
 
 
-def program(seed: int) -> Program:
-    """The program of that seed."""
-    return _Maker(seed).program()
+def program(seed: int, *, allocates: bool = True) -> Program:
+    """The program of that seed. allocates: with fallocate, which the first programs had not."""
+    return _Maker(seed, allocates=allocates).program()

@@ -78,7 +78,7 @@ def test_programs_give_the_same_as_in_a_folder(world: World, share: str) -> None
 @pytest.mark.parametrize("seed", FOUND)
 def test_programs_that_differed_once_do_so_no_more(world: World, share: str, seed: int) -> None:
     del share
-    world.play(program(seed))
+    world.play(program(seed, allocates=False))
 
 
 @pytest.mark.nightly

@@ -130,6 +130,12 @@ class Passthrough:
         self.write(handle, offset, data[: max(0, size - offset)])
         return len(data)
 
+    def allocate(self, handle: int, mode: int, offset: int, length: int) -> None:
+        self.asked.append("allocate")
+        place = ctypes.c_int64(offset), ctypes.c_int64(length)
+        if _libc.fallocate(self.handles[handle], mode, *place):
+            raise OSError(ctypes.get_errno(), "fallocate")
+
     def flush(self, handle: int, lock_owner: int) -> None:
         self._forget_locks(handle, lock_owner, "posix")
 

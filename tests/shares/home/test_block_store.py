@@ -12,7 +12,7 @@ import pytest
 
 from shares.home import Tree, WriteLog
 from shares.home.block_store import BlockStore
-from shares.node import ROOT, Changes, Extent
+from shares.node import KEEP_SIZE, PUNCH_HOLE, ROOT, Changes, Extent
 from shares.protocol import ATTRIBUTES, BLOCK, FileId, Log
 
 
@@ -81,6 +81,17 @@ def test_a_lost_nodes_writes_make_the_file_as_long_as_they_reach(world: World) -
     world.content.finish(world.file)
     assert world.bytes == b"first second\0"
     assert world.content.restored.records == 2
+
+
+def test_what_was_made_zeros_does_not_come_back_when_the_log_is_replayed(world: World) -> None:
+    world.append(0, b"first")
+    world.append(5, b" second")
+    world.store(12, b"first second")
+    world.content.zero(world.file, KEEP_SIZE | PUNCH_HOLE, 2, 7)
+    assert world.bytes == b"fi\0\0\0\0\0\0\0ond"
+    world.content.replay(world.file, None)
+    world.content.finish(world.file)
+    assert world.bytes == b"fi\0\0\0\0\0\0\0ond"
 
 
 @pytest.mark.parametrize("size", [0, 3, 5, 8, BLOCK + 9])

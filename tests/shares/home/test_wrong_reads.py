@@ -62,3 +62,18 @@ def test_another_name_makes_an_open_file_no_shorter(home: LocalHome) -> None:
         os.link(place / "f", place / "g")
         assert os.copy_file_range(file.fileno(), file.fileno(), 4096, 122_881, 38_436) == 4096
         assert os.pread(file.fileno(), 4096, 38_436) == data[122_881 : 122_881 + 4096]
+
+
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR], ids=["to read", "to write"])
+def test_where_an_open_file_ends_is_asked_after_a_change_of_its_times(
+    home: LocalHome, flags: int
+) -> None:
+    """The kernel was given its attributes to keep: seek(2) went to where the end had been."""
+    home.add()
+    one, two = home.mount(home.join("one").node), home.mount(home.join("two").node)
+    (one / "f").write_bytes(b"content")
+    file = os.open(one / "f", flags)
+    os.utime(one / "f", (1, 2))
+    os.truncate(two / "f", 100)
+    assert os.lseek(file, 0, os.SEEK_END) == 100
+    os.close(file)

@@ -5,6 +5,7 @@ says the same."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from shares.node import KEEP_SIZE, PUNCH_HOLE
 from tests.needs import requires
 from tests.shares.history import Operation, check, dump
 from tests.shares.node.mapper import PAGE, Killed, Mapper
@@ -52,6 +54,19 @@ def test_a_mapping_shows_what_is_written(views: list[Path]) -> None:
             assert mapped.load(PAGE) == bytes([turn - 1])
             os.pwrite(writer.fileno(), bytes([turn]), PAGE)
             assert mapped.load(PAGE) == bytes([turn])
+
+
+def test_a_hole_shows_in_mappings(views: list[Path]) -> None:
+    one, two = views
+    one.write_bytes(b"x" * 5 * PAGE)
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Mapper(one) as mapped, Mapper(two) as other, two.open("r+b", buffering=0) as opened:
+        assert mapped.load(PAGE) == other.load(PAGE) == b"x"
+        place = ctypes.c_int64(PAGE), ctypes.c_int64(2 * PAGE)
+        assert libc.fallocate(opened.fileno(), KEEP_SIZE | PUNCH_HOLE, *place) == 0
+        expected = b"x" * PAGE + bytes(2 * PAGE) + b"x" * 2 * PAGE
+        assert other.load(0, 5 * PAGE) == expected
+        assert mapped.load(0, 5 * PAGE) == expected
 
 
 def test_a_program_that_only_loads_sees_each_write_in_its_turn(views: list[Path]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 
 from shares.node.lag import Replies
 from shares.protocol.messages import ATTRIBUTES, FileId
@@ -54,13 +55,15 @@ class Cut:
     after it. To the machines that is what a truncation is, whichever way the size changes.
 
     first: the first block that home changes; UNCUT for a change of times alone. kept: that block,
-    if a part of it stays: home has to see what it is. saw: what it was. happened: at home
+    if a part of it stays: home has to see what it is. saw: what it was. end: the block behind the
+    last one, where that is not the end of the file: home makes a hole. happened: at home
     """
 
     value: bytes
     first: int
     blocks: int
     kept: int | None = None
+    end: float = inf
     before: bytes | None = None
     happened: bool = False
 
@@ -72,7 +75,8 @@ class Cut:
     @property
     def numbers(self) -> list[int]:
         """Of the blocks that are changed."""
-        return [ATTRIBUTES, *range(min(self.first, self.blocks), self.blocks)]
+        end = min(self.end, self.blocks)
+        return [ATTRIBUTES, *(n for n in range(self.blocks) if self.first <= n < end)]
 
     def saw(self, value: bytes) -> None:
         self.before = value

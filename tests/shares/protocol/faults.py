@@ -37,7 +37,8 @@ class Plan:
     which a program keeps a file open, on average; closes: how often the file is closed at home
     after it. attributes: whether block -1 is used like the others. late: whether calls and their
     answers may be overtaken by messages; ahead: whether content is asked for with opens; cuts: how
-    often a file is cut instead of an access, and with an open. longer: how many of the writes are
+    often a file is cut instead of an access, and with an open; holes: how many of these cuts end
+    before the file does. longer: how many of the writes are
     of block -1 as well. windows, full: as for SimContent
     """
 
@@ -61,6 +62,7 @@ class Plan:
     late: bool = False
     ahead: bool = False
     cuts: float = 0.0
+    holes: float = 0.0
     longer: float = 0.0
     makes: float = 0.0
     removes: float = 0.0
@@ -385,10 +387,10 @@ class _Program:
 
     # What home does for a program.
 
-    def new_cut(self, file: FileId, first: int) -> Cut:
+    def new_cut(self, file: FileId, first: int, end: float = inf) -> Cut:
         """Its operations are in the history, and nobody knows yet whether they happen."""
         kept = first if 0 < first < self.plan.blocks and self.chance.random() < 0.5 else None
-        cut = Cut(self.players.value(), first, self.plan.blocks, kept)
+        cut = Cut(self.players.value(), first, self.plan.blocks, kept, end)
         self.write_of_home(LEFT, file, cut.numbers, cut.value)
         self.players.run.did["cut"] += 1
         self.at = len(self.players.run.history) - len(cut.numbers)
@@ -414,9 +416,10 @@ class _Program:
             history.append(Operation(*about, history[self.at].began, ended))
 
     def cut(self, file: FileId) -> None:
-        first = self.chance.choice([UNCUT, *range(self.plan.blocks + 1)])
-
-        cut = self.new_cut(file, first)
+        first, end = self.chance.choice([UNCUT, *range(self.plan.blocks + 1)]), inf
+        if self.plan.holes and first < UNCUT and self.chance.random() < self.plan.holes:
+            end = self.chance.randrange(first, self.plan.blocks + 1) + 1
+        cut = self.new_cut(file, first, end)
 
         def over(answered: bool) -> None:
             self.cut_over(answered and cut.happened)

@@ -302,7 +302,8 @@ class SimHome:
 
         self._cuts[token] = taken
         by = session.id
-        return self.directory.take(file, token, self.world.now, cut.first, cut.discard, by)
+        about = (cut.first, cut.discard, by, cut.end, cut.end)
+        return self.directory.take(file, token, self.world.now, *about)
 
     def close(self, session: Session, file: FileId) -> Iterable[Action]:
         session.opened.discard(file)

@@ -58,7 +58,19 @@ REMOVES = replace(MAKES, log="async", removes=0.6, late=True)
 WINDOWS = Plan(operations=1200, faults=(), log="off", windows=True, closes=0.2, holds=20)
 FULL = Plan(operations=1200, faults=(), log="off", full=0.1, evicts=0.3, closes=0.2, threads=4)
 LOST = replace(SYNC, log="off", faults=("stall", "break"), between=0.2, closes=0.2)
+HOLES = replace(CUTS, cuts=0.2, holes=0.8, blocks=4, closes=0.05)
 TIMES = replace(CUTS, cuts=0.15, closes=0.05, blocks=2)
+NATIVE_CUTS = replace(
+    TIMES,
+    nodes=2,
+    closes=0.8,
+    holds=6,
+    files=4,
+    log="off",
+    threads=1,
+    policy=WriteInvalidate,
+    cuts=0.2,
+)
 
 
 @dataclass(frozen=True)
@@ -351,24 +363,24 @@ MUTATIONS = {
         home_records.Taking, "takes", "number == ATTRIBUTES or", "", TIMES
     ),
     "a cut throws away the block of which a part stays": Mutation(
-        home_questions, "questions", "number >= wants.discard", "number >= wants.first", TIMES
+        home_questions, "questions", "wants.discards(number)", "number >= wants.first", TIMES
     ),
     "a native file's cut throws away the block of which a part stays": Mutation(
         home_machine,
         "needed",
-        "request.wants.discard",
-        "request.wants.first",
-        replace(
-            TIMES,
-            nodes=2,
-            closes=0.8,
-            holds=6,
-            files=4,
-            log="off",
-            threads=1,
-            policy=WriteInvalidate,
-            cuts=0.2,
-        ),
+        "cut = wants.discard",
+        "cut = wants.first",
+        NATIVE_CUTS,
+    ),
+    "a hole throws away what is behind it": Mutation(
+        home_records.Taking, "discards", "< self.kept", "", HOLES
+    ),
+    "a hole in a native file throws away what is behind it": Mutation(
+        home_machine,
+        "needed",
+        "wants.kept == inf",
+        "True",
+        replace(NATIVE_CUTS, holes=0.8, blocks=4),
     ),
     "what home cut has the version that it had": Mutation(
         home_records.FileRecord, "changed", "record.version += 1", "pass", TIMES

@@ -155,6 +155,17 @@ def test_files_that_are_cut_are_one_memory(policy: Callable[[], Policy]) -> None
     assert cuts > 100
 
 
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_files_with_holes_are_one_memory(policy: Callable[[], Policy]) -> None:
+    cuts = 0
+    for seed in range(2):
+        for each in (CUTS, QUIET_CUTS, replace(CUTS, faults=())):
+            plan = replace(each, seed=seed, nodes=3, policy=policy, cuts=0.1, holes=0.7, blocks=4)
+            cuts += assert_one_memory(plan).did["cut"]
+            assert_one_memory(replace(plan, relaxation=0.2))
+    assert cuts > 100
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(20))
 def test_two_hundred_thousand_operations_of_three_nodes_are_one_memory(seed: int) -> None:
