@@ -92,7 +92,8 @@ class Share:
     def _assemble(self) -> None:
         """The parts, each of those that it needs."""
         tree, described = self.tree, lambda: self.record
-        self.locks, self.promises = Locks(), Promises()
+        self.locks = Locks()
+        self.promises = Promises(lambda: self.record.relaxed >= self.lease)
         marks = MarkedFiles(tree)
         self.blocks = BlockStore(self.name, tree, self.log, self._lock)
         self.coherence = Coherence(
