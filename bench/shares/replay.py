@@ -62,8 +62,9 @@ Begin = Callable[[int, Callable[[], None]], None]
 @dataclass
 class Replayed:
     """latencies: seconds that each read and write waited for the network, in their order; reads,
-    writes: apart. written: how often a block was written. opens: seconds that they waited for their files to be opened, which is in no latency. waits: seconds by
-    what they were for, opens among them. seconds: what all of it took."""
+    writes: apart. written: how often a block was written. opens: seconds that they waited for their
+    files to be opened, which is in no latency. waits: seconds by what they were for, opens among
+    them. seconds: what all of it took."""
 
     latencies: list[float] = field(default_factory=list)
     reads: list[float] = field(default_factory=list)
