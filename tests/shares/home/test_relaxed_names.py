@@ -16,17 +16,17 @@ import pytest
 from shares.home import PathRule, ShareRecord
 from shares.node import Node
 from shares.protocol import FileId
-from tests.shares.home.homes import LEASE, LocalHome, Member
+from tests.shares.home.homes import LocalHome, Member
 from tests.shares.home.test_made_ahead import make, own_folder, said
 from tests.shares.home.test_promises import remembering
 from tests.waiting import eventually
 
 LONG = 60.0
-BOUND = 2.0
-"""Seconds that a busy machine may add."""
 
 
-def members(home: LocalHome, relaxation: float) -> tuple[Member, Member]:
+def members(home: LocalHome, relaxation: float, lease: float = 30.0) -> tuple[Member, Member]:
+    """lease: long enough for a busy machine, where it is no matter."""
+    home.lease = lease
     home.add(relaxation=relaxation)
     found = home.join("one"), home.join("two")
     for member in found:
@@ -68,7 +68,7 @@ def test_in_a_folder_that_another_node_knows_files_are_made_ahead(home: LocalHom
     assert said(home, one.node, "create") == before
 
 
-@pytest.mark.parametrize("relaxation", [0.0, LEASE / 2])
+@pytest.mark.parametrize("relaxation", [0.0, 29.0])
 def test_with_less_than_a_lease_names_are_never_old(home: LocalHome, relaxation: float) -> None:
     one, two = members(home, relaxation)
     folder = shared_folder(one.node, two.node)
@@ -114,17 +114,19 @@ def test_of_two_nodes_that_make_one_name_one_gets_it(home: LocalHome) -> None:
 
 def test_no_name_is_missed_for_longer_than_the_relaxation(home: LocalHome) -> None:
     """One makes and removes files, while its link stops now and then; another lists them."""
-    relaxation = LEASE
-    one, two = members(home, relaxation)
+    relaxation = 6.0
+    one, two = members(home, relaxation, relaxation)
     folder = shared_folder(one.node, two.node)
     dice, made, ended = random.Random(5), dict[bytes, float](), threading.Event()
 
     def maker() -> None:
-        for number in range(60):
-            make(one.node, folder, b"%d" % number)
-            made[b"%d" % number] = time.monotonic()
-            time.sleep(dice.uniform(0.0, 0.06))
-        ended.set()
+        try:
+            for number in range(60):
+                make(one.node, folder, b"%d" % number)
+                made[b"%d" % number] = time.monotonic()
+                time.sleep(dice.uniform(0.0, 0.25))
+        finally:
+            ended.set()
 
     thread = threading.Thread(target=maker)
     thread.start()
@@ -132,12 +134,13 @@ def test_no_name_is_missed_for_longer_than_the_relaxation(home: LocalHome) -> No
     while not ended.is_set():
         if dice.random() < 0.1:
             with one.unreached():
-                time.sleep(dice.uniform(0.0, LEASE / 8))
+                time.sleep(dice.uniform(0.0, 0.3))
         began = time.monotonic()
         found = names(two.node, folder)
-        missed = {name for name, at in dict(made).items() if at < began - relaxation - BOUND}
+        missed = {name for name, at in dict(made).items() if at < began - relaxation}
         assert missed <= found
         looks += 1
     thread.join()
     assert looks > 5
+    assert len(made) == 60
     assert eventually(lambda: names(two.node, folder) >= set(made))
