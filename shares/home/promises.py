@@ -199,6 +199,15 @@ class Promises:
         recall.wait()
         return called
 
+    def call_back_all(self) -> None:
+        """No node makes anything by itself in the folders that are its own now. Waits."""
+        with self._lock:
+            recall = CallBack([])
+            for owner, folder in self._own.all():
+                self._own.calling(folder)
+                recall.disown(owner, folder, partial(self._disowned, owner, folder))
+        recall.wait()
+
     def _disown(self, recall: CallBack, session: NodeSession, folders: Iterable[FileId]) -> bool:
         others = self._own.others(session, folders)
         for owner, folder in others:

@@ -38,7 +38,7 @@ def shared_folder(one: Node, two: Node) -> FileId:
     """Both know all of its names."""
     folder = own_folder(one)
     make(one, folder, b"first")
-    assert names(two, folder) == {b"first"}
+    assert eventually(lambda: names(two, folder) == {b"first"})
     make(one, folder, b"second")  # home says with this whose the folder is
     assert eventually(lambda: names(two, folder) == {b"first", b"second"})
     return folder
@@ -77,6 +77,15 @@ def test_with_less_than_a_lease_names_are_never_old(home: LocalHome, relaxation:
         make(one.node, folder, b"%d" % number)
         assert b"%d" % number in names(two.node, folder)
     assert said(home, one.node, "create") == before + 5
+
+
+def test_without_relaxation_any_more_names_are_the_latest_at_once(home: LocalHome) -> None:
+    one, two = members(home, LONG)
+    folder = shared_folder(one.node, two.node)
+    home.set(relaxation=0.0)
+    for number in range(5):
+        make(one.node, folder, b"%d" % number)
+        assert b"%d" % number in names(two.node, folder)
 
 
 def test_the_smallest_relaxation_of_any_file_counts() -> None:
