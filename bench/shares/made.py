@@ -37,22 +37,27 @@ class OwnFolders:
         there = {FileId(number + 1) for number, file in enumerate(files) if file.size >= 0}
         return cls(folders, there)
 
-    def ahead(self, file: FileId) -> bool:
-        """The mobile opens the file to write: whether it makes it by itself."""
+    def ahead(self, file: FileId, *, relaxed: bool) -> bool:
+        """The mobile opens the file to write: whether it makes it by itself. relaxed: it may while
+        the other node knows the folder."""
         folder = self._folders[file - 1][0]
         if file in self._there:
             return False
         self._there.add(file)
         ahead = folder in self._own
-        if folder not in self._known:  # with home's answer
+        if relaxed or folder not in self._known:  # with home's answer
             self._own.add(folder)
         return ahead
 
-    def look(self, file: FileId) -> Iterator[None]:
+    def look(self, file: FileId, *, relaxed: bool) -> Iterator[None]:
         """The other node opens the file: for each folder of the mobile's own, while it is called
-        back."""
+        back. relaxed: only for the one in which the other node makes it."""
+        there = file in self._there
         self._there.add(file)
-        for folder in reversed(self._folders[file - 1]):
+        folders = self._folders[file - 1]
+        if relaxed:
+            folders = () if there else folders[:1]
+        for folder in reversed(folders):
             self._known.add(folder)
             if folder in self._own:
                 self._own.discard(folder)

@@ -56,11 +56,13 @@ class Link:
 @dataclass
 class Traffic:
     """messages and bytes by kind of message, both directions together. closes: the bytes of those
-    that take home what was written to a file that is closed."""
+    that take home what was written to a file that is closed. blocks: how often the content of a
+    block went over the link."""
 
     messages: Counter[str] = field(default_factory=Counter)
     bytes: Counter[str] = field(default_factory=Counter)
     closes: int = 0
+    blocks: int = 0
 
     @property
     def total(self) -> int:
@@ -89,6 +91,7 @@ class Line:
             self._traffic.messages[kind] += 1
             self._traffic.bytes[kind] += size
             self._traffic.closes += size if closes else 0
+            self._traffic.blocks += len(message.fresh) if isinstance(message, Carrier) else 0
         self._free = max(self._free, self._clock.now) + size / self._link.rate
         self._clock.at(self._free + self._link.round_trip / 2, arrived)
 

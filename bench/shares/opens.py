@@ -78,9 +78,9 @@ class Opens:
     def _ask(self, node: NodeId, step: Step, use: _Use, *, writes: bool) -> Waiting:
         machine, file = self.machines.nodes[node], step.file
         if node == OTHER:
-            for _ in self.folders.look(file):
+            for _ in self.folders.look(file, relaxed=self.machines.relaxation > 0):
                 yield from self.machines.call_back(node, file)
-        elif writes and self.folders.ahead(file):
+        elif writes and self.folders.ahead(file, relaxed=self.machines.relaxation > 0):
             self.machines.make(node, file)
             use.kept = False
             return

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures of the evaluation, after the kind of OFS's Figures 7 to 12, each with its series as CSV.
 
-latency-20ms, latency-60ms    mean I/O latency of each policy on each workload
-traffic-20ms, traffic-60ms    bytes by kind of message
+latency-20ms, latency-60ms    Figure 7: mean I/O latency of each policy on each workload
+reads-20ms, writes-20ms, ...  Figure 8: the same of reads and of writes
+traffic-20ms, traffic-60ms    Figure 9: bytes by kind of message
+overwrites-20ms, ...          Figure 10: writes of blocks for each block that was transferred
+relaxation-latency, -traffic  Figures 11, 12: by seconds of relaxation, by what it is with 0
 waits-20ms, waits-60ms        seconds by what they were for, opens among them
-relaxation-latency, -traffic  by seconds of relaxation, of all workloads, by what it is with 0
 """
 
 from __future__ import annotations
@@ -31,19 +33,43 @@ CONTROL = "control"
 
 def draw_latency(out: Path, series: Mapping[float, Series]) -> None:
     """series: by round trip, in seconds."""
+    _draw_each(out, series, "latency", lambda run: run.latency * 1e3, "mean I/O latency, ms")
+    _draw_each(
+        out, series, "reads", lambda run: _mean(run.reads) * 1e3, "mean latency of reads, ms"
+    )
+    name = "mean latency of writes, ms"
+    _draw_each(out, series, "writes", lambda run: _mean(run.writes) * 1e3, name)
+
+
+def draw_overwrites(out: Path, series: Mapping[float, Series]) -> None:
+    """series: as for `draw_latency`."""
+    name = "writes of blocks for each that was transferred"
+    _draw_each(out, series, "overwrites", lambda run: run.overwrites, name)
+
+
+def _mean(values: list[float]) -> float:
+    return statistics.fmean(values) if values else 0.0
+
+
+def _draw_each(
+    out: Path,
+    series: Mapping[float, Series],
+    what: str,
+    of_run: Callable[[Replayed], float],
+    label: str,
+) -> None:
+    """A bar for each policy on each workload."""
     for round_trip, found in series.items():
-        name = f"latency-{round_trip * 1e3:.0f}ms"
+        name = f"{what}-{round_trip * 1e3:.0f}ms"
         names = list(next(iter(found.values())))
-        values = {
-            policy: [runs[each].latency * 1e3 for each in names] for policy, runs in found.items()
-        }
+        values = {policy: [of_run(runs[each]) for each in names] for policy, runs in found.items()}
         rows = ([each, *(values[p][at] for p in values)] for at, each in enumerate(names))
         _write(out / f"{name}.csv", ["workload", *values], rows)
         figure, axes = _canvas()
         width = 0.8 / len(values)
         for place, (policy, of) in enumerate(values.items()):
             axes.bar([at + place * width for at in range(len(names))], of, width, label=policy)
-        axes.set_ylabel("mean I/O latency, ms")
+        axes.set_ylabel(label)
         axes.set_title(f"round trip of {round_trip * 1e3:.0f} ms")
         _finish(figure, axes, names, out / f"{name}.png")
 

@@ -61,11 +61,15 @@ Begin = Callable[[int, Callable[[], None]], None]
 
 @dataclass
 class Replayed:
-    """latencies: seconds that each read and write waited for the network, in their order. opens:
-    seconds that they waited for their files to be opened, which is in no latency. waits: seconds by
-    what they were for, opens among them. seconds: what all of it took."""
+    """latencies: seconds that each read and write waited for the network, in their order; reads,
+    writes: apart. written: how often a block was written. opens: seconds that they waited for their
+    files to be opened, which is in no latency. waits: seconds by what they were for, opens among
+    them. seconds: what all of it took."""
 
     latencies: list[float] = field(default_factory=list)
+    reads: list[float] = field(default_factory=list)
+    writes: list[float] = field(default_factory=list)
+    written: int = 0
     traffic: Traffic = field(default_factory=Traffic)
     opens: float = 0.0
     waits: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -75,6 +79,11 @@ class Replayed:
     def latency_with_opens(self) -> float:
         """The mean, in seconds, with what opens took spread over all reads and writes."""
         return self.latency + self.opens / len(self.latencies)
+
+    @property
+    def overwrites(self) -> float:
+        """Writes of blocks for each block that went over the link (Figure 10 of OFS)."""
+        return self.written / max(1, self.traffic.blocks)
 
     @property
     def latency(self) -> float:
@@ -170,13 +179,21 @@ class _Replay:
         if step.cut is not None:
             self._opens.cut(node, step.file)
         if step.access.kind is not Kind.RESIZE:
-            self._done.latencies.append(self._clock.now - began)
+            self._note(step, self._clock.now - began)
         self._done.seconds = self._clock.now
         if step.write and not step.changes:
             self._opens.wrote(node, step.file)
         ended()
         if step.closes:
             self._opens.release(node, step.file)
+
+    def _note(self, step: Step, seconds: float) -> None:
+        self._done.latencies.append(seconds)
+        if step.write:
+            self._done.writes.append(seconds)
+            self._done.written += len(step.numbers)
+        else:
+            self._done.reads.append(seconds)
 
     def _touch(self, node: NodeId, step: Step, at: int) -> Waiting:
         """Blocks of one access: those that are here at once, the others when they have come. What

@@ -94,8 +94,8 @@ class Shares:
             share = self.get(name)
             record = change(share.record)
             self._shelf.replace(record)
-            share.record = record
-            return record
+        share.describe(record)  # without the lock: nodes are asked
+        return record
 
     def remove(self, name: str) -> None:
         """Share it no more. The folder stays as it is."""

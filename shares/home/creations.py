@@ -54,7 +54,7 @@ class Creations:
 
     def made_ahead(self, session: NodeSession, making: Making) -> tuple[Made, Opened]:
         """What the node has made in a folder of its own. Waits for nobody: no other one knows of
-        the folder."""
+        the folder, or what it knows may be old."""
         if not (
             self._coherence.has(session)
             and self._ids.unused(session.node, making.file)
@@ -62,6 +62,7 @@ class Creations:
         ):
             raise OSError(errno.EACCES, "that is not the node's own folder, or id")
         entry = self._tree.make(making)
+        self._promises.made_ahead(session, making.folder, making.name)
         try:
             opened = self._files.admit(session, making.file, writes=True)
         except OSError:

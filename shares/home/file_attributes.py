@@ -39,7 +39,7 @@ class FileAttributes:
 
     def get(self, session: NodeSession, file: FileId) -> Attributes:
         mark = self._promises.asked(session)
-        self._promises.call_back(session, file)
+        self._promises.look(session, file)
         found = self._tree.attributes(file)
         kept = self._promises.told(session, mark, [file])
         return self.promised(self.current(session, found), kept)

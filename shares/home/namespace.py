@@ -36,7 +36,7 @@ class Namespace:
     def lookup(self, session: NodeSession, parent: FileId, name: bytes) -> Entry:
         mark = self._promises.asked(session, parent)
         entry = self._tree.lookup(parent, name)
-        while self._promises.call_back(session, entry.attributes.file):
+        while self._promises.look(session, entry.attributes.file):
             entry = self._tree.lookup(parent, name)
         kept = self._promises.told(session, mark, [entry.attributes.file])
         attributes = self._attributes.promised(
@@ -49,7 +49,7 @@ class Namespace:
         """Sizes of files that are being written elsewhere are as home last had them."""
         mark = self._promises.asked(session, folder)
         entries = self._tree.entries(folder, most)
-        while self._promises.call_back(session, *(each.attributes.file for each in entries)):
+        while self._promises.look(session, *(each.attributes.file for each in entries)):
             entries = self._tree.entries(folder, most)
         kept = self._promises.told(session, mark, [entry.attributes.file for entry in entries])
         steady = self._promises.steady(mark, folder)

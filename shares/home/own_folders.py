@@ -51,6 +51,10 @@ class OwnFolders:
     def owns(self, session: NodeSession, folder: FileId) -> bool:
         return self._owners.get(folder) is session
 
+    def all(self) -> list[tuple[NodeSession, FileId]]:
+        """Owners, each with a folder."""
+        return [(owner, folder) for folder, owner in self._owners.items()]
+
     def others(
         self, session: NodeSession, folders: Iterable[FileId]
     ) -> list[tuple[NodeSession, FileId]]:

@@ -84,7 +84,10 @@ class Promises:
     files there by itself.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, relaxed: Callable[[], bool] = lambda: False) -> None:
+        """relaxed: whether names that nodes remember may be old for a while. Then a folder is a
+        node's own also while others know it: these are called back when home hears of a file."""
+        self._relaxed = relaxed
         self._lock = threading.RLock()
         self._sessions: dict[NodeSession, _Known] = {}
         self._changing: Counter[FileId] = Counter()
@@ -102,7 +105,7 @@ class Promises:
         if folder is not None:
             with self._lock:
                 self._known(session).folders.add(folder)
-            self.call_back(session, folder)
+            self.look(session, folder)
         with self._lock:
             return self._marks.now
 
@@ -157,11 +160,12 @@ class Promises:
             self._known(session).ahead = True
 
     def own(self, session: NodeSession, folder: FileId) -> bool:
-        """Whether the folder is the node's own now: no other one knows anything about it, nor is it
-        being changed."""
+        """Whether the folder is the node's own now: no other one knows anything about it, unless
+        names may be old, nor is it being changed."""
         with self._lock:
             others = [known for other, known in self._sessions.items() if other is not session]
             known = any(other.has((folder, b"")) for other in others)
+            known = known and not self._relaxed()
             if known or self._changing[folder] or not self._known(session).ahead:
                 return False
             given = self._own.give(session, folder)
@@ -175,6 +179,17 @@ class Promises:
             self._marks.changed([folder])
             return self._own.owns(session, folder)
 
+    def made_ahead(self, session: NodeSession, folder: FileId, name: bytes) -> None:
+        """Home has made it, too. Who knows the folder is called back, and not waited for."""
+        with self._lock:
+            self._marks.changed([folder])
+            self._recall(session, [(folder, name), (folder, None)])
+
+    def look(self, session: NodeSession, *folders: FileId) -> bool:
+        """Home is about to look at these for the node: as `call_back`, but where names may be old
+        home looks at what it has."""
+        return not self._relaxed() and self.call_back(session, *folders)
+
     def call_back(self, session: NodeSession, *folders: FileId) -> bool:
         """No other node makes anything in these by itself any more, and what they made home has.
         Waits. Whether there were such nodes."""
@@ -183,6 +198,15 @@ class Promises:
             called = self._disown(recall, session, folders)
         recall.wait()
         return called
+
+    def call_back_all(self) -> None:
+        """No node makes anything by itself in the folders that are its own now. Waits."""
+        with self._lock:
+            recall = CallBack([])
+            for owner, folder in self._own.all():
+                self._own.calling(folder)
+                recall.disown(owner, folder, partial(self._disowned, owner, folder))
+        recall.wait()
 
     def _disown(self, recall: CallBack, session: NodeSession, folders: Iterable[FileId]) -> bool:
         others = self._own.others(session, folders)

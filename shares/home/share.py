@@ -93,7 +93,8 @@ class Share:
     def _assemble(self) -> None:
         """The parts, each of those that it needs."""
         tree, described = self.tree, lambda: self.record
-        self.locks, self.promises = Locks(), Promises()
+        self.locks = Locks()
+        self.promises = Promises(self._names_may_be_old)
         marks = MarkedFiles(tree)
         self.blocks = BlockStore(self.name, tree, self.log, self._lock)
         self.coherence = Coherence(
@@ -115,6 +116,17 @@ class Share:
         self.creations = Creations(
             described, tree, self.promises, self.grace, self.coherence, self.files, self.names
         )
+
+    def _names_may_be_old(self) -> bool:
+        return self.record.relaxed >= self.lease
+
+    def describe(self, record: ShareRecord) -> None:
+        """Its owner wants it so, for later opens. Where names may be old no more, it waits until no
+        node makes files by itself, a lease at most."""
+        before = self._names_may_be_old()
+        self.record = record
+        if before and not self._names_may_be_old():
+            self.promises.call_back_all()
 
     def close(self) -> None:
         """End every session. What is in the log is replayed, and all of it made durable."""

@@ -64,6 +64,12 @@ class ShareRecord:
         if len(self.rules) > RULE_LIMIT:
             raise UsageError(f"a share has at most {RULE_LIMIT} rules")
 
+    @property
+    def relaxed(self) -> float:
+        """The smallest relaxation of any file, in seconds."""
+        rules = [rule.relaxation for rule in self.rules if rule.relaxation is not None]
+        return min([self.relaxation, *rules])
+
     def mark(self, path: str) -> str:
         """The mark of the file with that path: PRIVATE, IMMUTABLE or ""."""
         found = [rule.mark for rule in self.rules if fnmatchcase(path, rule.glob)]

@@ -120,6 +120,7 @@ class Predicted:
         kind, count = number == ATTRIBUTES, min(block.overwritten, 64)
         of_file = (
             ("quiet history", file, number, count, self.tables.before.get((file, number))),
+            ("quiet count", file, number, count),
             ("quiet block", file, number),
             ("quiet file", file, kind),
         )

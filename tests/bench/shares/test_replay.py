@@ -126,6 +126,22 @@ def test_files_in_the_mobiles_own_folder_are_made_ahead(
     assert done.latencies == pytest.approx([0, 0, 0], abs=SLACK)
 
 
+@pytest.mark.parametrize(
+    ("uses", "opens"),
+    [
+        # The other node looks at what is at home, and is called back without a wait.
+        ([(0, HERE, W, 0), (1, AWAY, R, 0), (2, HERE, W, 1), (3, HERE, W, 2)], 1 + 1),
+        # It makes a file itself: home asks the mobile before, which makes the next one at home.
+        ([(0, HERE, W, 0), (1, AWAY, W, 1), (2, HERE, W, 2), (3, HERE, W, 3)], 1 + 1 + 1),
+    ],
+)
+def test_with_relaxation_files_are_made_ahead_in_a_folder_that_others_know(
+    uses: list[tuple[int, bool, Kind, int]], opens: int
+) -> None:
+    done = replay(programs(ABSENT, *uses), "write-invalidate", LINK, 5.0)
+    assert done.opens == pytest.approx(0.1 * opens, abs=SLACK)
+
+
 @pytest.mark.parametrize(("pause", "asked"), [(29, 0), (31, 1)])
 def test_a_file_that_was_read_is_open_for_thirty_seconds_more(pause: int, asked: int) -> None:
     reads = [(1, HERE, R, 0), (1 + pause, HERE, R, 0)]

@@ -131,7 +131,7 @@ class LocalHome:
 
     def set(self, **terms: Any) -> None:
         """Policy, relaxation or log are others, for later opens."""
-        self.share.record = replace(self.share.record, **terms)
+        self.share.describe(replace(self.share.record, **terms))
 
     def begin_again(self, lease: float | None = None) -> None:
         self._record = self.share.record
