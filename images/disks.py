@@ -39,13 +39,14 @@ CLOUD_INIT = ("/usr/bin/cloud-init", "/usr/local/bin/cloud-init")
 _READING_BYTES = 256 << 20
 _READABLE = 0o004
 
-_UNIT = """\
+_CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+_UNIT = f"""\
 [Unit]
 Description=Satchel's agent
 StartLimitIntervalSec=0
 [Service]
 # The clock that belongs to the machine, and stands still in a checkpoint.
-ExecStartPre=-/bin/sh -c 'cd /sys/devices/system/clocksource/clocksource0; echo hpet >current_*'
+ExecStartPre=-/bin/sh -c 'echo hpet >{_CLOCK}'
 ExecStart=/usr/local/sbin/satchel-agent --unit
 StandardError=journal+console
 Restart=always

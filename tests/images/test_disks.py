@@ -67,6 +67,8 @@ def test_an_image_is_the_disk_and_what_has_the_agent(tmp_path: Path) -> None:
     assert told(image.agent_disk, "/satchel-agent") == agent_program().read_bytes()
     assert b"port=22\n" in told(image.agent_disk, "/service")
     assert b"streams=22\n" in told(image.agent_disk, "/service")
+    clock = b"/sys/devices/system/clocksource/clocksource0/current_clocksource"
+    assert b"-c 'echo hpet >" + clock + b"'\n" in told(image.agent_disk, "/satchel-agent.service")
     blkid = ["blkid", "-p", "-o", "value", "-s", "LABEL", str(image.agent_disk)]
     assert subprocess.check_output(blkid).strip() == b"cidata"
 
