@@ -18,6 +18,7 @@ from tests.client.world import World, post
 from tests.homeserver.conftest import Bench
 from tests.homeserver.test_carry import log_on, run
 from tests.scripted import operation
+from tests.waiting import eventually
 
 
 def forge(stick: Path) -> Operation:
@@ -68,6 +69,20 @@ def test_nor_where_home_is_out_of_reach(carried: World) -> None:
     carried.home.cut()
     with pytest.raises(OperationsDoubtful, match="from 2 on"):
         carried.runner()
+
+
+def test_what_a_client_logged_before_it_met_home_has_to_be_accepted(carried: World) -> None:
+    """It has no key yet, so its operations look like anybody's."""
+    carried.home.cut()
+    runner = carried.runner()
+    runner.move("a")
+    assert post(carried.proxy(runner)).status_code == 200
+    runner.close()
+    carried.home.mend()
+    with pytest.raises(OperationsDoubtful, match="--accept-log"):
+        carried.runner()
+    carried.runner(accept_log=True)
+    eventually(lambda: carried.home.home.service("notes").last_logged == 1)
 
 
 def test_a_segment_that_is_a_link_is_not_written_through(bench: Bench, media: Path) -> None:

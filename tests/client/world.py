@@ -185,13 +185,14 @@ class World:
         *,
         media: bool = True,
         take_over: bool = False,
+        accept_log: bool = False,
         **settings: object,
     ) -> Runner:
         """A session that has started."""
         changed = dataclasses.replace(self.settings, **settings)  # type: ignore[arg-type]
         made = Runner(changed, service, media=self.stick if media else None)
         self._closing.append(made.close)
-        made.start(take_over=take_over)
+        made.start(take_over=take_over, accept_log=accept_log)
         return made
 
     def proxy(self, runner: Runner) -> str:

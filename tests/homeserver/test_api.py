@@ -81,7 +81,7 @@ def test_the_life_of_a_service(api: HttpClient) -> None:
     assert status(api).checkpoint == launched["checkpoint"]
     assert submit(api, 1, 2) == [1, 2]
     assert (status(api).last_logged, status(api).last_executed) == (2, 2)
-    taken = api.post_json(f"{NOTES}/checkpoint", {"media": ""})
+    taken = api.post_json(f"{NOTES}/checkpoint", {"media": "", "doubtful": "refuse"})
     assert taken["operation"] == 2
     assert status(api).checkpoint == taken["checkpoint"]
     assert api.post_json(f"{NOTES}/stop", {})["state"] == "down"
@@ -147,7 +147,7 @@ def test_errors_keep_their_types(notes: HttpClient, bench: Bench) -> None:
         (UsageError, "POST", "/v1/services", {"name": "other", "image": "../notes"}),
         (UsageError, "GET", "/v1/services/NOTES", None),
         (UsageError, "PUT", "/v1/services", None),
-        (NotFoundError, "POST", f"{NOTES}/checkpoint", {"media": "/nowhere"}),
+        (NotFoundError, "POST", f"{NOTES}/checkpoint", {"media": "/nowhere", "doubtful": "refuse"}),
         (UsageError, "POST", f"{NOTES}/lease", {"client": "A B", "take_over": False}),
     ]
     for kind, method, path, value in calls:
@@ -235,7 +235,7 @@ def test_digest(notes: HttpClient) -> None:
 def test_carry(notes: HttpClient, tmp_path: Path) -> None:
     Media.init(tmp_path).close()
     submit(notes, 1)
-    carried = notes.post_json(f"{NOTES}/checkpoint", {"media": str(tmp_path)})
+    carried = notes.post_json(f"{NOTES}/checkpoint", {"media": str(tmp_path), "doubtful": "refuse"})
     assert carried["operation"] == 1
     assert carried["media_bytes"] > 0
 

@@ -166,7 +166,7 @@ def test_a_killed_machine_is_an_error_and_a_launch_replays(daemon: Daemon) -> No
     daemon.post("launch")
     answers += daemon.submit(6, 6)
     assert daemon.submit(1, 6) == answers
-    daemon.post("checkpoint", {"media": ""})
+    daemon.post("checkpoint", {"media": "", "doubtful": "refuse"})
     daemon.post("stop")
     daemon.post("launch")
     assert daemon.submit(7, 7)
@@ -180,7 +180,7 @@ def test_a_prune_keeps_every_checkpoint(daemon: Daemon) -> None:
     daemon.start("--launch", "notes")
     for number in (1, 2):
         daemon.submit(number, number)
-        daemon.post("checkpoint", {"media": ""})
+        daemon.post("checkpoint", {"media": "", "doubtful": "refuse"})
     assert daemon.end(signal.SIGTERM) == 130
     report = daemon.program.json("--config", "/dev/null", "--store", daemon.settings.store, "prune")
     assert report["kept"] > 0

@@ -127,7 +127,9 @@ def test_the_daemon_tells_how_far_it_is_and_stops(
     bench.running()
     with served(home_app(bench.home), short_path) as client:
         done = client.post_json(
-            "/v1/media/sync?work=abc", {"media": str(media), "services": ["notes"]}, timeout=None
+            "/v1/media/sync?work=abc",
+            {"media": str(media), "services": ["notes"], "doubtful": "refuse"},
+            timeout=None,
         )
         assert done["generation"] == 1
         with pytest.raises(NotFoundError):
