@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from chunkstore import Media, MediaDamaged
+from client import Runner
 from homeserver.carry import Doubtful
 from replay import Log, LogCorrupt, Operation, OperationsDoubtful
 from replay.segments import SEGMENT_LIMIT
@@ -79,8 +80,10 @@ def test_what_a_client_logged_before_it_met_home_has_to_be_accepted(carried: Wor
     assert post(carried.proxy(runner)).status_code == 200
     runner.close()
     carried.home.mend()
+    refused = Runner(carried.settings, "notes", media=carried.stick)
     with pytest.raises(OperationsDoubtful, match="--accept-log"):
-        carried.runner()
+        refused.start()
+    refused.close()
     carried.runner(accept_log=True)
     eventually(lambda: carried.home.home.service("notes").last_logged == 1)
 
