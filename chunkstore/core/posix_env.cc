@@ -274,8 +274,8 @@ class PosixLock final : public FileLock {
   bool named_ = false;
 };
 
-// No file of a store or a medium is a link, a FIFO or a device. Whoever puts one there has it opened
-// for his own ends: a link leads a write out of the folder, and a FIFO keeps its opener for ever.
+// No file of a store or a medium is a link, a FIFO or a device. A stranger may have put one there:
+// a link leads a write out of the folder, and a FIFO keeps its opener for ever.
 Status OpenRegular(const std::string& path, int flags, int* opened) {
   const int fd = open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   // ENXIO: a FIFO that nobody reads, or a socket.

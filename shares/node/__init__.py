@@ -63,7 +63,7 @@ from shares.node.operations import (
     Operations,
     Usage,
 )
-from shares.node.remote import RemoteHub, Uplink, answer_request
+from shares.node.remote import HomeLink, RemoteHub, answer_request
 from shares.node.uses import IDLE_FILES
 
 __all__ = [
@@ -91,6 +91,7 @@ __all__ = [
     "Entry",
     "Extent",
     "Handle",
+    "HomeLink",
     "Hub",
     "Join",
     "Joined",
@@ -114,7 +115,6 @@ __all__ = [
     "Switched",
     "TakenOver",
     "Unmade",
-    "Uplink",
     "Usage",
     "answer_request",
     "await_reply",

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A hub at the other end of an uplink, and who answers there.
+"""A hub at the other end of a link to home, and who answers there.
 
-An uplink carries payloads of bytes in both directions, in order; a `Membership` is one.
+A link carries payloads of bytes in both directions, in order; a `Membership` is one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ POSTED = frozenset({"beat", "close", "ids", "make", "make_again", "succeeded", "
 """Of these, those that nobody waits for."""
 
 
-class Uplink(Protocol):
+class HomeLink(Protocol):
     """A node's way to home, by which payloads go. Thread-safe."""
 
     @property
@@ -90,12 +90,12 @@ class Uplink(Protocol):
 
 
 class RemoteHub:
-    """Hub over an uplink. Raises as Hub does; what home says and nobody could mean is
+    """Hub over a link to home. Raises as Hub does; what home says and nobody could mean is
     OSError(EIO)."""
 
-    def __init__(self, uplink: Uplink, node: NodeId) -> None:
+    def __init__(self, link: HomeLink, node: NodeId) -> None:
         self.node = node
-        self._uplink = uplink
+        self._link = link
 
     def post(
         self,
@@ -114,11 +114,11 @@ class RemoteHub:
             if arrived is not None:
                 arrived(reply)
 
-        self._uplink.post(codec.encode(message), take if arrived is not None else None, failed)
+        self._link.post(codec.encode(message), take if arrived is not None else None, failed)
 
     @property
     def connected(self) -> bool:
-        return self._uplink.connected
+        return self._link.connected
 
     def beat(self, since: float, heard: Callable[[Lease | None], None]) -> None:
         def take(payload: bytes) -> None:
@@ -129,10 +129,10 @@ class RemoteHub:
                 lease = None
             heard(lease)
 
-        self._uplink.post(codec.encode_call("beat", [since]), take, lambda _: heard(None))
+        self._link.post(codec.encode_call("beat", [since]), take, lambda _: heard(None))
 
     def ping(self, heard: Callable[[], None]) -> None:
-        self._uplink.ping(heard)
+        self._link.ping(heard)
 
     def leave(self) -> None:
         self._call("leave")
@@ -163,10 +163,10 @@ class RemoteHub:
             else:
                 raise IntegrityError("a hub asked for what nodes do not have", why=name)
 
-        self._uplink.serve(take)
+        self._link.serve(take)
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        return self._result(name, self._uplink.request(codec.encode_call(name, list(arguments))))
+        return self._result(name, self._link.request(codec.encode_call(name, list(arguments))))
 
     def _result(self, name: str, payload: bytes) -> Any:
         hint = get_type_hints(getattr(Hub, name))["return"]
@@ -248,7 +248,7 @@ class RemoteHub:
                 found = _refusal(error)
             answered(found)
 
-        self._uplink.post(codec.encode_call(name, arguments), take, lambda _: answered(None))
+        self._link.post(codec.encode_call(name, arguments), take, lambda _: answered(None))
 
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
         return self._call("open", file, writes, cut)  # type: ignore[no-any-return]

@@ -20,6 +20,7 @@ from shares.node import (
     Attributes,
     Entry,
     Extent,
+    HomeLink,
     Hub,
     LockKind,
     Made,
@@ -28,7 +29,6 @@ from shares.node import (
     OwnFolder,
     RemoteHub,
     Unmade,
-    Uplink,
     codec,
 )
 from shares.protocol import (
@@ -221,7 +221,7 @@ def test_golden_bytes_of_opens_and_closes() -> None:
         def post(self, payload: bytes, arrived: object, failed: object) -> None:
             said.append(payload)
 
-    hub: Hub = RemoteHub(cast("Uplink", Said()), NodeId(1))
+    hub: Hub = RemoteHub(cast("HomeLink", Said()), NodeId(1))
     hub.open(FILE, True, False)
     hub.written(FILE, lambda _: None)
     hub.close(FILE, lambda _: None)
