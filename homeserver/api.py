@@ -63,7 +63,7 @@ from satchel.ids import CheckpointId, OperationNumber
 from satchel.retention import Policy
 from satchel.typed import Form, Mistyped
 from shares.home import ShareRecord, Terms
-from wire import Lease, ServiceStatus, Turnstile, chunk_routes, install_errors, streamed
+from wire import Lease, ServiceStatus, Turnstile, bound_json, chunk_routes, install_errors, streamed
 
 MAX_BODY = 256 << 20
 """Bytes of a request: a batch of operations, each of them at most a replay payload."""
@@ -91,6 +91,7 @@ def home_app(
     app = flask.Flask("satchel-home", static_folder=None)
     app.json = _AsWritten(app)
     install_errors(app)
+    bound_json(app)
     works = works or Works()
     app.register_blueprint(_chunks(home))
     app.register_blueprint(_services(home))

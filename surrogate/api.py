@@ -37,7 +37,7 @@ from satchel.errors import NotFoundError, UsageError
 from surrogate.host import Host
 from surrogate.metrics import CONTENT_TYPE, exposition
 from surrogate.site import cache_routes
-from wire import CreateReplica, install_errors, streamed
+from wire import CreateReplica, bound_json, install_errors, streamed
 
 MAX_BODY = 256 << 20
 """Bytes of a request: a batch of operations."""
@@ -53,6 +53,7 @@ def surrogate_app(host: Host) -> flask.Flask:
     """The application of `host`. Requests are answered in the server's threads."""
     app = flask.Flask("satchel-surrogate", static_folder=None)
     install_errors(app)
+    bound_json(app)
     app.register_blueprint(cache_routes(host.store))
     app.register_blueprint(_execution(host))
     app.register_blueprint(_staging(host))

@@ -24,7 +24,7 @@ from satchel.errors import SatchelError
 from surrogate.fetching import Exchange, Supplier
 from surrogate.settings import SurrogateSettings
 from surrogate.sources import PEER, MediaSource, SocketSource
-from wire import Lane, Links, Peer, Turnstile, chunk_routes, install_errors
+from wire import Lane, Links, Peer, Turnstile, bound_json, chunk_routes, install_errors
 
 logger = logging.getLogger(__name__)
 
@@ -130,6 +130,7 @@ def peer_app(store: Store) -> Flask:
     """What peers reach: chunks of the cache, and nothing else."""
     app = Flask("satchel-peer", static_folder=None)
     install_errors(app)
+    bound_json(app)
     app.register_blueprint(cache_routes(store))
     return app
 

@@ -90,6 +90,7 @@ if TYPE_CHECKING:
     from wire.peers import Peer
     from wire.server import (
         Server,
+        bound_json,
         install_errors,
         serve,
         serve_local,
@@ -160,6 +161,7 @@ __all__ = [
     "VolumeNumbers",
     "WrongKey",
     "allowed_signers_line",
+    "bound_json",
     "chunk_routes",
     "fingerprint",
     "install_errors",

@@ -25,7 +25,7 @@ from waitress import wasyncore
 from waitress.channel import HTTPChannel
 from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ThreadedTaskDispatcher
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from satchel.errors import SatchelError
 from wire.errors import STATUS, ErrorReport, code_of_status
@@ -42,6 +42,9 @@ CONNECTION_LIMIT = 400
 MEMORY_LIMIT = 18 << 20
 """Bytes of an answer kept in memory until its reader takes them: a batch of chunks. A larger whole
 answer waits in a temporary file, a larger stream makes its generator wait."""
+
+JSON_BODY_LIMIT = 1 << 20
+"""Bytes of a request in JSON. Parsed, some JSON takes 25 times its size."""
 
 IDLE_SECONDS = 180
 """A connection without a request is closed after this long. More than the client's 60 s."""
@@ -181,6 +184,15 @@ def streamed(pieces: Iterator[bytes]) -> flask.Response:
             log.info("an answer ends early: %s", error)
 
     return flask.Response(all_of_them(), mimetype="application/octet-stream")
+
+
+def bound_json(app: flask.Flask) -> None:
+    """A request in JSON with more than JSON_BODY_LIMIT bytes is answered with 413, unparsed."""
+
+    @app.before_request
+    def refuse_large() -> None:
+        if flask.request.is_json and (flask.request.content_length or 0) > JSON_BODY_LIMIT:
+            raise RequestEntityTooLarge(f"JSON may have {JSON_BODY_LIMIT} bytes")
 
 
 def install_errors(app: flask.Flask) -> None:
