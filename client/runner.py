@@ -22,6 +22,7 @@ from client.endpoints import HOME, HomeEndpoint
 from client.fits import Fit, fits
 from client.home import HomeService
 from client.journal import Journal
+from client.latest import Latest, StateOlder
 from client.log_keys import LogKeys
 from client.planner import Plan
 from client.prestage import Prestager
@@ -63,6 +64,19 @@ class _Started:
     prestager: Prestager
 
 
+@dataclass(frozen=True)
+class Accepted:
+    """What the owner lets a session go on with. log: operations on the medium that lack the seal of
+    the service's key; older: the id of a checkpoint that is older than what this client has known
+    """
+
+    log: bool = False
+    older: str = ""
+
+
+NOTHING = Accepted()
+
+
 class Carried(UnsupportedError):
     """A service that is carried has another kind of session: client.carry."""
 
@@ -82,6 +96,7 @@ class Runner:
         self.service = check_name(service, "service")
         self.media = media
         self._keys = LogKeys(settings.state / "log-keys")
+        self._latest = Latest(settings.state / "latest")
         self._links = Links(settings.run / "l" / service)
         self._chunks: Media | None = None
         self._home: HomeService | None = None
@@ -107,17 +122,14 @@ class Runner:
         """The checkpoint that replicas are resumed from."""
         return self._parts.replicas.manifest
 
-    def start(self, *, take_over: bool = False, accept_log: bool = False) -> None:
+    def start(self, *, take_over: bool = False, accepted: Accepted = NOTHING) -> None:
         """Find the checkpoint, open the journal, let home take part. Once.
-
-        accept_log: operations on the medium are the owner's, though they lack the seal of the
-        service's key.
 
         Without home the medium must have a checkpoint, without media home must have one. A home
         that cannot be reached takes part when it can. Raises MediaNotFound, NotFoundError,
         AccessError for a wrong key or a manifest that the owner did not sign, ConflictError when
-        another client holds the service or has used it, JournalGap, Carried, OperationsDoubtful;
-        `close` is due all the same.
+        another client holds the service or has used it, JournalGap, Carried, and unless it is
+        accepted OperationsDoubtful and StateOlder; `close` is due all the same.
         """
         if self.media is None:
             self.settings.require_home(otherwise="; or name media that have a checkpoint")
@@ -142,8 +154,10 @@ class Runner:
         manifest = choose(found, journal, reached) if stateful else found[0].manifest
         if self.media is None and stateful:
             journal.cut(manifest.operation)
-        if not accept_log:
+        if not accepted.log:
             require_sealed(journal, manifest.operation, reached)
+        if stateful:
+            self._require_latest(journal, manifest, reached, accepted)
         self._started = self._start_parts(self._session, manifest)
         self._join_home()
 
@@ -265,6 +279,7 @@ class Runner:
         if self._home:
             self._ending.release(self._home)
         if self._session:
+            self._note_latest(self._session)
             self._session.close()
         if self._started:
             self._started.prestager.close()
@@ -308,6 +323,23 @@ class Runner:
             logger.warning("home: %s; going on with the medium alone", error)
             return None
         return self._home
+
+    def _require_latest(
+        self, journal: Journal, manifest: Manifest, home: HomeService | None, accepted: Accepted
+    ) -> None:
+        """What home has counts; without home, nothing older than what was known here."""
+        known = self._latest.get(self.service)
+        if home is None and journal.last < known and accepted.older != manifest.id:
+            raise StateOlder(self.service, journal.last, known, manifest.id)
+        self._latest.put(self.service, journal.last)
+
+    def _note_latest(self, session: Session) -> None:
+        """Of a session that has started and is stateful; never fails."""
+        if self._started and session.stateful:
+            try:
+                self._latest.put(self.service, session.journal.last)
+            except OSError as error:
+                logger.warning("%s: an older state will not be noticed: %s", self.service, error)
 
     def _journal(self) -> Journal:
         spare = self.settings.data / "log" / self.service

@@ -19,7 +19,7 @@ from client.cli.livemap import live
 from client.control import control_app
 from client.fronts import open_front
 from client.fronts.ports import LocalPort, only_local
-from client.runner import Carried, Runner
+from client.runner import Accepted, Carried, Runner
 from client.running import control_socket, only_session
 from client.settings import ClientSettings, Policy
 from console import deaf_to_signals, json_option, show, wait_for
@@ -58,6 +58,12 @@ MAX_BODY = 1 << 20
     is_flag=True,
     help="Take operations on the medium for yours that lack the seal of the service's key.",
 )
+@click.option(
+    "--accept-older",
+    metavar="CHECKPOINT",
+    default="",
+    help="Go on from this checkpoint although this client has known a later state.",
+)
 @json_option
 @click.pass_obj
 def command(
@@ -69,6 +75,7 @@ def command(
     policy: Policy | None,
     take_over: bool,
     accept_log: bool,
+    accept_older: str,
     as_json: bool,
 ) -> None:
     """Use SERVICE on a local port until Ctrl-C or `satchel stop`.
@@ -89,9 +96,8 @@ def command(
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(only_session(settings, service))
-            runner, app, urls = _session(
-                stack, settings, service, media, chosen, take_over, accept_log, stop
-            )
+            start = _Start(take_over, Accepted(accept_log, accept_older))
+            runner, app, urls = _session(stack, settings, service, media, chosen, start, stop)
             place = control_socket(settings, service)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
             show({"service": service, "url": urls[0], "urls": urls}, as_json=as_json)
@@ -103,21 +109,28 @@ def command(
             deaf_to_signals()
 
 
+@dataclasses.dataclass(frozen=True)
+class _Start:
+    """What a session begins with in spite of others, and of its medium."""
+
+    take_over: bool
+    accepted: Accepted
+
+
 def _session(
     stack: contextlib.ExitStack,
     settings: ClientSettings,
     service: str,
     media: Path | None,
     chosen: list[LocalPort],
-    take_over: bool,
-    accept_log: bool,
+    start: _Start,
     stop: queue.SimpleQueue[None],
 ) -> tuple[Runner | CarryRunner, flask.Flask, list[str]]:
     """The session of the kind that the service's contract needs, what controls it, and where
     programs reach it."""
     runner = Runner(settings, service, media=media)
     try:
-        runner.start(take_over=take_over, accept_log=accept_log)
+        runner.start(take_over=start.take_over, accepted=start.accepted)
     except Carried:
         runner.close()
     except BaseException:
@@ -131,7 +144,7 @@ def _session(
         return runner, control_app(runner, front, stop), [front.url]
     carried = CarryRunner(settings, service, media=media)
     stack.callback(carried.close)
-    carried.start(take_over=take_over)
+    carried.start(take_over=start.take_over)
     fronts = carried.open_fronts(chosen)
     return carried, carry_control(carried, fronts, stop), [front.url for front in fronts]
 

@@ -3,6 +3,7 @@
 """Somebody has had the stick in hand and put it back."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 from chunkstore import Media, MediaDamaged
 from client import Runner
+from client.latest import StateOlder
+from client.runner import Accepted
 from homeserver.carry import Doubtful
 from replay import Log, LogCorrupt, Operation, OperationsDoubtful
 from replay.segments import SEGMENT_LIMIT
@@ -84,8 +87,40 @@ def test_what_a_client_logged_before_it_met_home_has_to_be_accepted(carried: Wor
     with pytest.raises(OperationsDoubtful, match="--accept-log"):
         refused.start()
     refused.close()
-    carried.runner(accept_log=True)
+    carried.runner(accepted=Accepted(log=True))
     eventually(lambda: carried.home.home.service("notes").last_logged == 1)
+
+
+def test_an_old_copy_of_the_stick_is_not_gone_on_from(carried: World) -> None:
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    assert post(url).status_code == 200
+    runner.close()
+    shutil.copytree(carried.stick, carried.stick.parent / "copy")
+    runner = carried.runner()
+    assert post(carried.proxy(runner)).status_code == 200
+    runner.close()
+    shutil.rmtree(carried.stick)
+    (carried.stick.parent / "copy").rename(carried.stick)
+    carried.home.cut()
+    refused = Runner(carried.settings, "notes", media=carried.stick)
+    with pytest.raises(StateOlder, match=r"ends with operation 1.*known operation 2") as caught:
+        refused.start()
+    refused.close()
+    checkpoint = caught.value.fix.rpartition(" ")[2].strip("`")
+    runner = carried.runner(accepted=Accepted(older=checkpoint))
+    assert runner.session.journal.last == 1
+
+
+def test_with_home_in_reach_home_says_what_is_the_latest(carried: World) -> None:
+    runner = carried.runner()
+    for _ in range(2):
+        assert post(carried.proxy(runner)).status_code == 200
+    runner.close()
+    (segment,) = (carried.stick / "satchel" / "log").glob("*.log")
+    segment.unlink()
+    runner = carried.runner()
+    assert runner.session.journal.last == 2
 
 
 def test_a_segment_that_is_a_link_is_not_written_through(bench: Bench, media: Path) -> None:

@@ -18,6 +18,7 @@ import httpx
 from chunkstore import Media
 from client import ClientSettings, Runner
 from client.fronts.proxy import Proxy
+from client.runner import NOTHING, Accepted
 from homeserver import Home, HomeSettings
 from homeserver.api import MAX_BODY, home_app
 from homeserver.carry import carry
@@ -185,14 +186,14 @@ class World:
         *,
         media: bool = True,
         take_over: bool = False,
-        accept_log: bool = False,
+        accepted: Accepted = NOTHING,
         **settings: object,
     ) -> Runner:
         """A session that has started."""
         changed = dataclasses.replace(self.settings, **settings)  # type: ignore[arg-type]
         made = Runner(changed, service, media=self.stick if media else None)
         self._closing.append(made.close)
-        made.start(take_over=take_over, accept_log=accept_log)
+        made.start(take_over=take_over, accepted=accepted)
         return made
 
     def proxy(self, runner: Runner) -> str:
