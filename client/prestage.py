@@ -10,7 +10,6 @@ over a link of its own. A wrong guess costs these bytes and nothing else.
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,7 +20,6 @@ from client.paths import Paths, likely_next
 from client.settings import ClientSettings
 from images import Manifest
 from satchel.errors import SatchelError
-from satchel.ids import ReplicaId
 from wire import CreateReplica, HostStatus, Lane, Link, Links, SourceAddress, Staged
 
 logger = logging.getLogger(__name__)
@@ -111,7 +109,7 @@ class Prestager:
         peer = self._settings.surrogate(stage.surrogate)
         link = self._links.open(name, peer, Lane.BULK)
         forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
-        replica = ReplicaId(f"{self._service[:40]}-{secrets.token_hex(4)}")
+        replica = CreateReplica.new_id(self._service)
         sources = self._offer(link, forwarded)
         request = CreateReplica(replica, self._service, manifest.to_json(), sources)
         link.http.post_json("/v1/staged", request.to_json())

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import math
-import secrets
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -206,7 +205,7 @@ class Replicas:
         offered = self._sources.offer(chunks, forwarded, use_media=use_media, giver=giver)
         lent = (self._home, self._settings.home, begin.manifest, link, forwarded)
         request = CreateReplica(
-            replica=ReplicaId(f"{self._service[:40]}-{secrets.token_hex(4)}"),
+            replica=CreateReplica.new_id(self._service),
             service=self._service,
             manifest=begin.manifest.to_json(),
             sources=offered,

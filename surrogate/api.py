@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A surrogate over HTTP. Who reaches the socket may log in here: OpenSSH has seen to that.
+"""A surrogate over HTTP. Who reaches the socket may log in here: OpenSSH has seen to that. The id
+R of a replica is the right to it (surrogate/operator.py).
 
-GET    /v1/status                   HostStatus
+GET    /v1/status                   HostStatus; with all replicas for the operator
 POST   /v1/fits                     a machine spec: the accelerator it would run under, or why not
 POST   /v1/replicas                 CreateReplica: admit one and begin to resume it
 GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
@@ -21,7 +22,7 @@ POST   /v1/staged                   CreateReplica: fetch what a machine needs, a
 GET    /v1/staged/R                 Staged
 DELETE /v1/staged/R                 fetch nothing more
 POST   /v1/chunks, /v1/below        chunks of the cache, for a machine that was handed over
-GET    /metrics                     numbers for Prometheus
+GET    /metrics                     numbers for Prometheus, for the operator
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from replica import Frozen, tables_of
 from satchel.errors import NotFoundError, UsageError
 from surrogate.host import Host
 from surrogate.metrics import CONTENT_TYPE, exposition
+from surrogate.operator import HEADER
 from surrogate.site import cache_routes
 from wire import CreateReplica, bound_json, install_errors, streamed
 
@@ -61,7 +63,8 @@ def surrogate_app(host: Host) -> flask.Flask:
 
     @app.get("/v1/status")
     def status() -> Any:
-        return host.status().to_json()
+        everything = host.operator.asks(flask.request.headers.get(HEADER))
+        return host.status(everything=everything).to_json()
 
     @app.post("/v1/fits")
     def fits() -> Any:
@@ -70,6 +73,7 @@ def surrogate_app(host: Host) -> flask.Flask:
 
     @app.get("/metrics")
     def metrics() -> Any:
+        host.operator.require(flask.request.headers.get(HEADER))
         return flask.Response(exposition(host), content_type=CONTENT_TYPE)
 
     @app.post("/v1/replicas")

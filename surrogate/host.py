@@ -44,6 +44,7 @@ from satchel.names import host_name
 from surrogate.chunk_cache import PACK_BYTES, ChunkCache
 from surrogate.fetching import Exchange, Fetcher, Tally
 from surrogate.guests import guest_shares
+from surrogate.operator import Operator
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
 from surrogate.settings import SurrogateSettings
@@ -129,6 +130,7 @@ class Host:
             settings.store.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             Store.create(settings.store).close()
         settings.forwarded.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.operator = Operator(settings.run)
         self.store = Store.open(settings.store, level=0, pack_limit=PACK_BYTES)
         self._limit = settings.cache_mib << 20 or min(self._room() // CACHE_PART, CACHE_BYTES)
         reserve = settings.data / "reserve"
@@ -171,8 +173,8 @@ class Host:
         """What the chunk cache has, and what it was good for."""
         return dataclasses.replace(self._cache.counts(), unkept=self.tally.unkept())
 
-    def status(self) -> HostStatus:
-        """The host and every replica on it."""
+    def status(self, *, everything: bool = False) -> HostStatus:
+        """The host; everything: and each replica on it."""
         tenants = self.tenants()
         disk = shutil.disk_usage(self.settings.data)
         total = self.settings.memory_mib
@@ -182,7 +184,7 @@ class Host:
             memory=Space(total=total << 20, free=max(0, total - _used_mib(tenants)) << 20),
             disk=Space(total=disk.total, free=max(0, disk.free - (self.settings.disk_mib << 20))),
             forwarded=str(self.settings.forwarded),
-            replicas=tuple(tenant.status() for tenant in tenants),
+            replicas=tuple(tenant.status() for tenant in tenants) if everything else (),
             site=tuple(self.site.names()),
             cache=self.cache,
             cell=self.cells.text if self.cells else "",

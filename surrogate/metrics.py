@@ -62,7 +62,7 @@ class HostCollector(Collector):
         self._host = host
 
     def collect(self) -> Iterable[Metric]:
-        status = self._host.status()
+        status = self._host.status(everything=True)
         yield from _fetching(self._host.tally)
         states = Counter(replica.state for replica in status.replicas)
         replicas = GaugeMetricFamily("satchel_replicas", "Replicas here.", labels=["state"])

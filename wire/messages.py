@@ -10,6 +10,7 @@ well-formed: names are safe as parts of a path, counts are not negative.
 from __future__ import annotations
 
 import re
+import secrets
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -123,6 +124,11 @@ class CreateReplica(Message):
     calls: SourceAddress | None = None
     standby: bool = False
     edge: EdgeShare | None = None
+
+    @staticmethod
+    def new_id(service: str) -> ReplicaId:
+        """An id that nobody guesses: who knows it may do everything with the replica."""
+        return ReplicaId(f"{service[:30]}-{secrets.token_hex(16)}")
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")

@@ -11,7 +11,6 @@ device state with which the new replica goes on. So the streams stand still for 
 from __future__ import annotations
 
 import logging
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -102,7 +101,7 @@ class Mover:
         begin = self._begin(leader, origin)
         giver = "" if leader.name == HOME else leader.name
         request = CreateReplica(
-            replica=ReplicaId(f"{self._service[:40]}-{secrets.token_hex(4)}"),
+            replica=CreateReplica.new_id(self._service),
             service=self._service,
             manifest=begin.manifest.to_json(),
             sources=self._sources.offer(chunks, forwarded, giver=giver),

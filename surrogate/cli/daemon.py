@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 from satchel.errors import UnavailableError
+from surrogate.operator import credentials
 from surrogate.settings import SurrogateSettings
 
 if TYPE_CHECKING:
@@ -23,3 +25,11 @@ def daemon(settings: SurrogateSettings) -> HttpClient:
     from wire import HttpClient  # --help gets by without it
 
     return HttpClient(settings.socket, peer="the surrogate")
+
+
+def operator_status(settings: SurrogateSettings) -> dict[str, Any]:
+    """What the running one tells its operator: HostStatus with every replica. Raises as `daemon`,
+    and what a request raises."""
+    with daemon(settings) as surrogate:
+        answer = surrogate.request("GET", "/v1/status", headers=credentials(settings.run))
+        return dict(json.loads(answer.body))

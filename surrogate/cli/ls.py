@@ -7,7 +7,7 @@ from __future__ import annotations
 import click
 
 from console import json_option, show
-from surrogate.cli.daemon import daemon
+from surrogate.cli.daemon import operator_status
 from surrogate.settings import SurrogateSettings
 
 COLUMNS = ("replica", "service", "state", "last_operation", "fetched_bytes")
@@ -17,6 +17,6 @@ COLUMNS = ("replica", "service", "state", "last_operation", "fetched_bytes")
 @json_option
 @click.pass_obj
 def command(settings: SurrogateSettings, as_json: bool) -> None:
-    """List the replicas on this surrogate."""
-    replicas = daemon(settings).get_json("/v1/status")["replicas"]
+    """List the replicas on this surrogate, of all clients."""
+    replicas = operator_status(settings)["replicas"]
     show(replicas, as_json=as_json, columns=COLUMNS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import click
 
 from console import json_option, show
-from surrogate.cli.daemon import daemon
+from surrogate.cli.daemon import operator_status
 from surrogate.settings import SurrogateSettings
 
 
@@ -22,7 +22,7 @@ def _machines(runs: list[str], lacking: dict[str, str]) -> str:
 @click.pass_obj
 def command(settings: SurrogateSettings, as_json: bool) -> None:
     """Show what this surrogate has room for."""
-    status = daemon(settings).get_json("/v1/status")
+    status = operator_status(settings)
     if not as_json:
         status = {"machines": _machines(status.pop("runs"), status.pop("lacking")), **status}
         status["replicas"] = len(status["replicas"])

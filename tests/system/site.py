@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from images import SIGNATURE_NAMESPACE, Manifest
+from surrogate.operator import credentials
 from testbed import Testbed, namespaces
 from testbed.built import cache_folder
 from testbed.media import Stick
@@ -162,7 +163,9 @@ class Site:
     def replicas_at(self, surrogate: str) -> list[str]:
         """The replicas that a surrogate has."""
         with HttpClient(self.spots[surrogate].run_dir / "surrogate.sock") as daemon:
-            return [row["replica"] for row in daemon.get_json("/v1/status")["replicas"]]
+            headers = credentials(self.spots[surrogate].run_dir)
+            answer = daemon.request("GET", "/v1/status", headers=headers)
+            return [row["replica"] for row in json.loads(answer.body)["replicas"]]
 
     @property
     def log(self) -> Path:

@@ -1,0 +1,53 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who of those that reach the surrogate's socket is its operator: whoever can read a file here.
+
+Clients reach the socket by SSH, one as well as the other, and each knows the ids of its own
+replicas, which it drew at random. So an id is the right to a replica, and nobody is told another's.
+The operator is: with the token in the run folder.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from pathlib import Path
+
+from satchel.errors import AccessError
+from satchel.files import write_durably
+
+TOKEN = "operator.token"
+"""In the run folder: 64 hex digits, mode 0600, others each time that the surrogate starts."""
+
+HEADER = "Authorization"
+
+
+class NotOperator(AccessError):
+    """A request that only the operator may make."""
+
+
+class Operator:
+    """The token of one run. Any thread."""
+
+    def __init__(self, run: Path) -> None:
+        """Draw it. Raises OSError."""
+        self._token = secrets.token_hex(32)
+        write_durably(run / TOKEN, self._token.encode(), mode=0o600)
+
+    def asks(self, said: str | None) -> bool:
+        """Whether a request whose HEADER says that is the operator's."""
+        sent = (said or "").encode("utf-8", "replace")
+        return hmac.compare_digest(sent, f"Bearer {self._token}".encode())
+
+    def require(self, said: str | None) -> None:
+        """Raises NotOperator unless it `asks`."""
+        if not self.asks(said):
+            raise NotOperator(
+                "only this surrogate's operator is told that",
+                fix=f"send `{HEADER}: Bearer TOKEN` with what `{TOKEN}` in its run folder has",
+            )
+
+
+def credentials(run: Path) -> dict[str, str]:
+    """The headers of the operator's requests to the surrogate that runs there. Raises OSError."""
+    return {HEADER: f"Bearer {(run / TOKEN).read_text(encoding='ascii')}"}
