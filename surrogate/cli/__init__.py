@@ -8,7 +8,8 @@ from console import program_group
 from surrogate.settings import SurrogateSettings
 
 COMMANDS = {
-    "ls": "List the replicas on this surrogate.",
+    "end": "End a replica on this surrogate.",
+    "ls": "List the replicas on this surrogate, of all clients.",
     "serve": "Run the surrogate until Ctrl-C.",
     "status": "Show what this surrogate has room for.",
 }

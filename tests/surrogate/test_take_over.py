@@ -3,6 +3,7 @@
 """A surrogate that is killed and started again: its machines go on, and it goes on with them."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import flask
 import pytest
@@ -71,6 +73,14 @@ class Spot:
         with (self.folder / "log").open("ab") as log:
             self.daemon = subprocess.Popen(program, env=environment, stderr=log)
         assert eventually(self.answers, PATIENCE), (self.folder / "log").read_text()
+
+    def operator(self, *command: str) -> Any:
+        """What a command of the operator's says, as JSON."""
+        program = str(Path(sys.executable).parent / "satchel-surrogate")
+        environment = os.environ | {"XDG_CONFIG_HOME": str(self.folder)}
+        argv = [program, *command, "--json"]
+        done = subprocess.run(argv, env=environment, check=True, capture_output=True, timeout=60)
+        return json.loads(done.stdout)
 
     def answers(self) -> bool:
         with contextlib.suppress(UnavailableError):
@@ -173,6 +183,10 @@ def test_machines_go_on_and_a_miss_under_way_is_answered_by_the_next_daemon(spot
     again = spot.execute(note(last + 1), note(last + 2))
     assert [answer.number for answer in again] == [last + 1, last + 2]
     assert [http.decode(answer.payload).status for answer in again] == [201, 201]
+    assert [row["replica"] for row in spot.operator("ls")] == [REPLICA]
+    assert spot.operator("end", REPLICA) == {"ended": REPLICA}
+    assert spot.operator("ls") == []
+    assert spot.operator("status")["replicas"] == []
     assert spot.status().last_operation == last + 2
     spot.leave()
     assert spot.pids() == pids

@@ -1,0 +1,22 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-surrogate end`: the operator ends a replica."""
+
+from __future__ import annotations
+
+import click
+
+from console import json_option, show
+from surrogate.cli.daemon import daemon
+from surrogate.settings import SurrogateSettings
+
+
+@click.command("end")
+@click.argument("replica")
+@json_option
+@click.pass_obj
+def command(settings: SurrogateSettings, replica: str, as_json: bool) -> None:
+    """End REPLICA, as `ls` names it. Its client goes on with home or brings up another one."""
+    with daemon(settings) as surrogate:
+        surrogate.delete(f"/v1/replicas/{replica}")
+    show({"ended": replica}, as_json=as_json)
