@@ -183,17 +183,16 @@ def test_machines_go_on_and_a_miss_under_way_is_answered_by_the_next_daemon(spot
     again = spot.execute(note(last + 1), note(last + 2))
     assert [answer.number for answer in again] == [last + 1, last + 2]
     assert [http.decode(answer.payload).status for answer in again] == [201, 201]
-    assert [row["replica"] for row in spot.operator("ls")] == [REPLICA]
-    assert spot.operator("end", REPLICA) == {"ended": REPLICA}
-    assert spot.operator("ls") == []
-    assert spot.operator("status")["replicas"] == []
     assert spot.status().last_operation == last + 2
     spot.leave()
     assert spot.pids() == pids
     spot.start()
     assert [answer.number for answer in spot.execute(note(last + 3))] == [last + 3]
     assert spot.pids() == pids
-    spot.http.delete(f"/v1/replicas/{REPLICA}", timeout=PATIENCE)
+    assert [row["replica"] for row in spot.operator("ls")] == [REPLICA]
+    assert spot.operator("end", REPLICA) == {"ended": REPLICA}
+    assert spot.operator("ls") == []
+    assert spot.operator("status")["replicas"] == []
     assert below(spot.run / "r") == []
     spot.end()
 
