@@ -79,7 +79,10 @@ class Spot:
         program = str(Path(sys.executable).parent / "satchel-surrogate")
         environment = os.environ | {"XDG_CONFIG_HOME": str(self.folder)}
         argv = [program, *command, "--json"]
-        done = subprocess.run(argv, env=environment, check=True, capture_output=True, timeout=60)
+        done = subprocess.run(
+            argv, env=environment, check=False, capture_output=True, timeout=PATIENCE
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
 
     def answers(self) -> bool:
