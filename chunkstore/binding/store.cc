@@ -27,9 +27,10 @@ py::bytes NewBytes(size_t n, uint8_t** data) {
   return py::reinterpret_steal<py::bytes>(object);
 }
 
-std::unique_ptr<File> OpenFile(Store& store, const path& name, OpenMode mode) {
+// A file that the caller names, which may be a link or a device.
+std::unique_ptr<File> OpenFile(const path& name, OpenMode mode) {
   std::unique_ptr<File> file;
-  Run(Domain::kFile, [&] { return store.env()->Open(name.string(), mode, &file); });
+  Run(Domain::kFile, [&] { return OpenLinked(name.string(), mode, &file); });
   return file;
 }
 
@@ -149,7 +150,7 @@ py::tuple ImportFile(const PyStore& self, const path& file, const py::object& ba
   TableRoot base;
   const bool has_base = !base_ref.is_none();
   if (has_base) base = RootOf(Bytes(base_ref), base_size);
-  const std::unique_ptr<File> in = OpenFile(*store, file, OpenMode::kRead);
+  const std::unique_ptr<File> in = OpenFile(file, OpenMode::kRead);
   TableRoot root;
   Progress report(std::move(progress));
   RunWith(kStore, &report, [&](const ProgressFn& fn) {
@@ -237,7 +238,7 @@ py::tuple Commit(const PyStore& self, const py::object& ref, uint64_t size, cons
   const auto store = self.Get();
   const auto mapped = map.Get();
   const TableRoot root = RootOf(Bytes(ref), size);
-  const std::unique_ptr<File> file = OpenFile(*store, overlay, OpenMode::kReadWrite);
+  const std::unique_ptr<File> file = OpenFile(overlay, OpenMode::kReadWrite);
   TableRoot new_root;
   store->in_use()->Attach(mapped, root);
   Run(kStore, [&] { return store->Commit(root, mapped.get(), file.get(), &new_root); });

@@ -145,8 +145,8 @@ class Env {
 // The operating system. Never destroyed.
 Env* PosixEnv();
 
-// A file of the system's at a path that may be a link, as those in /proc/PID/fd are. kRead or
-// kReadWrite. Not for paths below a folder that strangers write.
+// A file of the system's at a path that may be a link or a device, as a disk to be imported or what
+// is in /proc/PID/fd. kRead or kReadWrite. Not for paths below a folder that strangers write.
 Status OpenLinked(const std::string& path, OpenMode mode, std::unique_ptr<File>* file);
 
 // Reads a whole file of at most `limit` bytes; a larger one is kDamaged.

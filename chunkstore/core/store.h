@@ -177,8 +177,6 @@ class Store {
   // attached are told to it.
   RootsInUse* in_use() { return &in_use_; }
 
-  // That of files outside of the store.
-  Env* env() { return outside_; }
   const std::string& path() const { return path_; }
 
   // Of a store that was opened to relieve a disk that is too full to open it otherwise: removes,

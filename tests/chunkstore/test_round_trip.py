@@ -278,6 +278,12 @@ def test_a_table_root_as_json(store: Store) -> None:
     assert root.blocks == 100
 
 
+def test_an_import_follows_a_link_as_a_disks_name_is_one(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "disk").write_bytes(b"content" * 1000)
+    (tmp_path / "by-id").symlink_to(tmp_path / "disk")
+    assert store.import_file(tmp_path / "by-id") == store.import_file(tmp_path / "disk")
+
+
 def test_an_import_from_a_pipe_is_refused(store: Store, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     holder = os.open(tmp_path / "pipe", os.O_RDWR)

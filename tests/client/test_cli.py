@@ -316,7 +316,7 @@ def test_errors_have_their_own_code_and_say_what_to_do(person: Person) -> None:
         (("stop", "notes"), 3, "no session of notes runs here"),
         (("run", "notes", "--at", "c"), 3, "known: a, b"),
         (("run", "diary", "--at", "c"), 3, "no surrogate c"),
-        (("run", "notes", "--port", "65536"), 2, "0<=x<=65535"),
+        (("run", "notes", "--port", "65536"), 2, "'65536' is no port"),
         (("mount", "x", "--buffer-mib", "0"), 2, "x>=1"),
         (("mount", "x", "--wait", "inf"), 2, "0<=x<=1000000"),
     ):
