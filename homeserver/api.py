@@ -366,7 +366,9 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
             raise UsageError("services must be strings")
         media, doubtful = Path(fields["media"]), Doubtful.of(fields["doubtful"])
         with works.begin(_word()) as progress:
-            return asdict(home.sync(fields["services"], media, progress, doubtful))
+            return asdict(
+                home.sync(fields["services"], media, progress=progress, doubtful=doubtful)
+            )
 
     @routes.post("/media/defrag")
     def defrag() -> Any:
@@ -380,7 +382,7 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
         media, doubtful = fields["media"], Doubtful.of(fields["doubtful"])
         with works.begin(_word()) as progress:
             if media:
-                return asdict(home.carry(name, Path(media), progress, doubtful))
+                return asdict(home.carry(name, Path(media), progress=progress, doubtful=doubtful))
             taken = home.service(name).checkpoint()
         return {
             "checkpoint": taken.manifest.id,
