@@ -8,7 +8,7 @@ from console import program_group
 from surrogate.settings import SurrogateSettings
 
 COMMANDS = {
-    "end": "End a replica on this surrogate.",
+    "end": "End REPLICA, as `ls` names it.",
     "ls": "List the replicas on this surrogate, of all clients.",
     "serve": "Run the surrogate until Ctrl-C.",
     "status": "Show what this surrogate has room for.",
