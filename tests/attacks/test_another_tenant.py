@@ -3,7 +3,9 @@
 """Somebody else at the same surrogate, who reaches its socket as every client does."""
 
 import stat
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,8 @@ from satchel.errors import AccessError, NotFoundError, SatchelError
 from surrogate.operator import TOKEN, credentials
 from tests.client.world import World, post
 from wire import CreateReplica, HttpClient
+
+ONLY_FORWARDS = 'restrict,port-forwarding,command="/bin/false"'
 
 
 @pytest.fixture
@@ -68,3 +72,26 @@ def test_the_operator_is_told_of_all(carried: World, other: HttpClient) -> None:
     headers = credentials(run)
     assert replica in other.request("GET", "/v1/status", headers=headers).body.decode()
     assert b"satchel_replicas" in other.request("GET", "/metrics", headers=headers).body
+
+
+def test_gets_no_shell_with_a_key_that_only_forwards(carried: World) -> None:
+    """The line that docs/security.md has for authorized_keys. A client needs no more."""
+    for spot in carried.spots.values():
+        keys = spot.sshd.folder / "authorized_keys"
+        lines = keys.read_text().splitlines()
+        keys.write_text("".join(f"{ONLY_FORWARDS} {line}\n" for line in lines))
+    assert f"`{ONLY_FORWARDS} ssh-ed25519" in Path("docs/security.md").read_text(encoding="utf-8")
+    runner = carried.runner()
+    url = carried.proxy(runner)
+    for place in ("a", "b"):
+        runner.move(place)
+        assert post(url).status_code == 200
+    peer = carried.settings.surrogates["b"]
+    made = carried.spots["b"].folder / "made"
+    known = f"UserKnownHostsFile={peer.known_hosts}"
+    argv = ["ssh", "-F", "none", "-o", known, "-i", str(peer.identity), "-p", str(peer.port)]
+    done = subprocess.run(
+        [*argv, peer.destination, "touch", str(made)], capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert not made.exists()
