@@ -8,7 +8,7 @@ looks that up in the list that it has itself signed.
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import logging
 import socket
 import threading
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from satchel.errors import NotFoundError, SatchelError
-from wire import Egress, join, listen_unix, read_destination
+from wire import Acceptor, Egress, join, listen_unix, read_destination
 
 logger = logging.getLogger(__name__)
 
@@ -29,25 +29,16 @@ class EgressDoor:
         """Raises what `listen_unix` does."""
         self.path = path
         self.egress = egress
-        self._listener = listen_unix(path)
-        self._thread = threading.Thread(target=self._accept, name="way out", daemon=True)
-        self._thread.start()
+        self._acceptor = Acceptor(listen_unix(path), self._adopt, "way out")
+        self._acceptor.start()
 
     def close(self) -> None:
         """Let nothing out any more; connections that there are go on."""
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
-        self._listener.close()
+        self._acceptor.close()
         self.path.unlink(missing_ok=True)
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._let_out, args=(client,), daemon=True).start()
+    def _adopt(self, client: socket.socket) -> None:
+        threading.Thread(target=self._let_out, args=(client,), daemon=True).start()
 
     def _let_out(self, client: socket.socket) -> None:
         with client:
@@ -69,6 +60,7 @@ class EgressDoors:
         self._run = run
         self._lock = threading.Lock()
         self._doors: dict[str, EgressDoor] = {}
+        self._numbers = itertools.count()  # a door that took another's place has a new one
 
     def open(self, service: str, carry: Mapping[str, Any]) -> Path:
         """The socket of a service. carry: what its manifest says. Raises NotFoundError where
@@ -83,7 +75,9 @@ class EgressDoors:
                 return door.path
             if door:
                 door.close()
-            door = self._doors[service] = EgressDoor(self._run / f"out-{len(self._doors)}", egress)
+            door = self._doors[service] = EgressDoor(
+                self._run / f"out-{next(self._numbers)}", egress
+            )
             return door.path
 
     def close(self) -> None:

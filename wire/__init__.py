@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
+    from wire.acceptor import Acceptor
     from wire.arrivals import Arrivals
     from wire.chunks import (
         BATCH_LIMIT,
@@ -106,6 +107,7 @@ __all__ = [
     "FRAME_LIMIT",
     "PLACES_LIMIT",
     "RUNS_LIMIT",
+    "Acceptor",
     "Answer",
     "Arrivals",
     "CacheNumbers",

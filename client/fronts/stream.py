@@ -14,9 +14,12 @@ import socket
 import threading
 from collections.abc import Callable
 
-from client.fronts.acceptor import END_SECONDS, Acceptor
+from wire import Acceptor, listen_local
 
 logger = logging.getLogger(__name__)
+
+END_SECONDS = 5.0
+"""How long a conversation may take to notice that its connection was cut."""
 
 
 class StreamPort:
@@ -30,8 +33,9 @@ class StreamPort:
         self._serve = serve
         self._lock = threading.Lock()
         self._connections: dict[socket.socket, threading.Thread] = {}
-        self._acceptor = Acceptor(scheme, port, self._adopt)
-        self.port, self.url = self._acceptor.port, self._acceptor.url
+        self._acceptor = Acceptor(listen_local(port), self._adopt, f"{scheme} port")
+        self.port = self._acceptor.port
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
         self._acceptor.start()
 
     def close(self) -> None:

@@ -10,12 +10,12 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from client.fronts.acceptor import Acceptor
 from client.fronts.ports import Served
 from client.fronts.requests import Requests
 from client.fronts.web import HttpGuard
 from replay import Guard, StreamRelay
 from satchel.errors import UnsupportedError
+from wire import Acceptor, listen_local
 
 GUARDS: dict[str, Callable[[int, int, Requests | None], Guard] | None] = {
     "tcp": None,
@@ -45,8 +45,10 @@ class TcpPort:
         self._relay = relay
         self._guard = GUARDS[served.front]
         self.served = served
-        self._acceptor = Acceptor(served.front, served.local, self._adopt)
-        self.port, self.url = self._acceptor.port, self._acceptor.url
+        listener = listen_local(served.local)
+        self._acceptor = Acceptor(listener, self._adopt, f"{served.front} port")
+        self.port = self._acceptor.port
+        self.url = f"{served.front}://127.0.0.1:{self.port}"
         if served.front == "http":
             self.url += "/"
         self._acceptor.start()

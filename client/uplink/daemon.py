@@ -9,7 +9,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from client.fronts.acceptor import Acceptor
 from client.uplink.accounts import Accounts
 from client.uplink.catalog import Catalog
 from client.uplink.file_cache import FileCache
@@ -23,6 +22,7 @@ from client.uplink.spool import Spool
 from satchel.errors import NotFoundError, SatchelError
 from satchel.typed import Form
 from uplink import Batcher, RadioModel, Reason, UploadState, built_in_radios, read_radios
+from wire import Acceptor, listen_local
 
 MIB = 1 << 20
 _FORM = Form()
@@ -69,7 +69,7 @@ class UplinkDaemon:
                 self.radio,
                 Programs(Rules(frozenset(settings.background), frozenset(settings.foreground))),
             )
-            self._acceptor = Acceptor("http", settings.port, self.gateway.adopt)
+            self._acceptor = Acceptor(listen_local(settings.port), self.gateway.adopt, "http port")
             self.flusher.start()
             parts.callback(self.flusher.close)
             parts.callback(self.gateway.close)
@@ -81,7 +81,7 @@ class UplinkDaemon:
     @property
     def url(self) -> str:
         """Behind which programs put the name of a service."""
-        return self._acceptor.url
+        return f"http://127.0.0.1:{self._acceptor.port}"
 
     def close(self) -> None:
         """What is held stays held."""

@@ -20,7 +20,7 @@ import pytest
 
 from client.endpoints import HOME
 from client.feed import FINAL
-from client.fronts import acceptor, desktop, open_front, stream
+from client.fronts import desktop, open_front, stream
 from client.fronts.desktop import Desktop
 from client.fronts.pixels import NATIVE, PixelFormat
 from client.fronts.viewer import MAX_KEYS
@@ -576,7 +576,7 @@ def test_a_connection_that_cannot_be_accepted_is_not_the_last(
     listener = Busy()
     listener.bind(("127.0.0.1", 0))
     listener.listen()
-    monkeypatch.setattr(acceptor, "listen_local", lambda port: listener)
+    monkeypatch.setattr(stream, "listen_local", lambda port: listener)
     port = stream.StreamPort("vnc", 0, lambda connection: connection.sendall(b"here"))
     with socket.create_connection(("127.0.0.1", port.port), 10) as connection:
         assert connection.recv(4) == b"here"

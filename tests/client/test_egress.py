@@ -64,6 +64,19 @@ def program(place: str) -> socket.socket:
     return socket.create_connection((host, int(port)), WAITS)
 
 
+@contextmanager
+def reaching_an_echo(folder: Path) -> Iterator[tuple[Guest, str]]:
+    """A guest in whose list an echo is, and where its programs have that."""
+    place = f"127.88.0.1:{free_port()}"
+    with (
+        serving(Echo) as echo,
+        guest_with(folder, place) as made,
+        going_out(made, Egress([f"127.0.0.1:{echo}"])),
+    ):
+        made.attach()
+        yield made, place
+
+
 def test_programs_reach_each_what_they_connect_to(short_path: Path) -> None:
     places = [f"127.88.0.1:{free_port()}", f"127.88.0.2:{free_port()}"]
     with serving(Echo) as echo, serving(Source) as source, guest_with(short_path, *places) as made:
@@ -79,28 +92,15 @@ def test_programs_reach_each_what_they_connect_to(short_path: Path) -> None:
 
 
 def test_a_connection_to_the_outside_goes_on_over_the_next_carrier(short_path: Path) -> None:
-    place = f"127.88.0.1:{free_port()}"
-    with (
-        serving(Echo) as echo,
-        guest_with(short_path, place) as made,
-        going_out(made, Egress([f"127.0.0.1:{echo}"])),
-    ):
-        made.attach()
-        with program(place) as one:
-            for number in range(3):
-                one.sendall(b"%4d" % number)
-                assert receive(one, 4) == b"%4d" % number
-                made.attach()
+    with reaching_an_echo(short_path) as (made, place), program(place) as one:
+        for number in range(3):
+            one.sendall(b"%4d" % number)
+            assert receive(one, 4) == b"%4d" % number
+            made.attach()
 
 
 def test_a_machine_of_an_older_checkpoint_reaches_it_as_well(short_path: Path) -> None:
-    place = f"127.88.0.1:{free_port()}"
-    with (
-        serving(Echo) as echo,
-        guest_with(short_path, place) as made,
-        going_out(made, Egress([f"127.0.0.1:{echo}"])),
-    ):
-        made.attach()
+    with reaching_an_echo(short_path) as (made, place):
         with program(place) as lost:
             lost.sendall(b"1")
             assert receive(lost, 1) == b"1"
@@ -197,6 +197,20 @@ def test_home_lets_out_what_it_has_signed(short_path: Path) -> None:
                 doors.open("other", dict(other))
         doors.close()
         assert eventually(lambda: not path.exists())
+
+
+def test_a_service_whose_list_has_changed_takes_nobodys_door(short_path: Path) -> None:
+    """The third door had the path of the one that was opened anew."""
+    doors = EgressDoors(short_path)
+    lists = [{"egress": {"at": "home", "hosts": [f"192.0.2.{n}:80"]}} for n in range(1, 5)]
+    doors.open("one", lists[0])
+    paths = [doors.open("two", lists[1]), doors.open("one", lists[2])]
+    paths.append(doors.open("three", lists[3]))
+    assert len(set(paths)) == 3
+    for path in paths:
+        with socket.socket(socket.AF_UNIX) as way:
+            way.connect(bytes(path))
+    doors.close()
 
 
 def test_half_a_number_is_none() -> None:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a front for connections listens with: one thread accepts, and hands each on."""
+"""What listens for connections that carry bytes: one thread accepts, and hands each on."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
-
-from wire import listen_local
 
 logger = logging.getLogger(__name__)
 
@@ -21,19 +19,22 @@ PAUSE_SECONDS = 0.2
 
 
 class Acceptor:
-    """Listens at 127.0.0.1:port until closed."""
+    """Accepts at a socket that listens, from `start` until `close`. Any thread may call them."""
 
-    def __init__(self, scheme: str, port: int, adopt: Callable[[socket.socket], None]) -> None:
-        """Listen on `port`, or on a free one for 0. Raises ConflictError when it is taken.
-
-        adopt: takes each connection, in the one thread, and returns soon.
-        """
+    def __init__(
+        self, listener: socket.socket, adopt: Callable[[socket.socket], None], name: str
+    ) -> None:
+        """The listener is its own. adopt: takes each connection, in the one thread, and returns
+        soon. name: of that thread."""
         self._adopt = adopt
-        self._listener = listen_local(port)
-        self.port: int = self._listener.getsockname()[1]
-        self.url = f"{scheme}://127.0.0.1:{self.port}"
+        self._listener = listener
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._accept, name=f"{scheme} port", daemon=True)
+        self._thread = threading.Thread(target=self._accept, name=name, daemon=True)
+
+    @property
+    def port(self) -> int:
+        """Of a listener at 127.0.0.1."""
+        return int(self._listener.getsockname()[1])
 
     def start(self) -> None:
         """Accept from now on."""
@@ -53,6 +54,6 @@ class Acceptor:
                 connection, _ = self._listener.accept()
             except OSError as error:
                 if not self._closing.wait(PAUSE_SECONDS):
-                    logger.warning("cannot accept a program's connection: %s", error)
+                    logger.warning("cannot accept a connection: %s", error)
                 continue
             self._adopt(connection)
