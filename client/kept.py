@@ -55,7 +55,7 @@ def load(path: Path, decode: Callable[[bytes], list[T]]) -> list[T]:
         return []
 
 
-def save(path: Path, data: bytes) -> None:
-    """Durably. Raises OSError."""
+def save(path: Path, data: bytes, *, mode: int = 0o666) -> None:
+    """Durably, with its folder. mode: as `write_durably` has it. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_durably(path, data)
+    write_durably(path, data, mode=mode)

@@ -9,8 +9,8 @@ import logging
 import re
 from pathlib import Path
 
+from client.kept import save
 from satchel.errors import ConflictError
-from satchel.files import write_durably
 from satchel.ids import CheckpointId, OperationNumber
 
 logger = logging.getLogger(__name__)
@@ -54,5 +54,4 @@ class Latest:
     def put(self, service: str, last: OperationNumber) -> None:
         """Durable on return. Raises OSError."""
         if last != self.get(service):
-            self._folder.mkdir(parents=True, exist_ok=True)
-            write_durably(self._folder / service, b"%d\n" % last)
+            save(self._folder / service, b"%d\n" % last)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from client.kept import save
 from replay import KEY_SIZE
 from satchel.errors import IntegrityError
-from satchel.files import write_durably
 
 logger = logging.getLogger(__name__)
 
@@ -39,5 +39,4 @@ class LogKeys:
         if len(key) != KEY_SIZE:
             raise IntegrityError("home's answer is no lease", why=f"a key of {len(key)} bytes")
         if key != self.get(service):
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_durably(self._folder / service, key, mode=0o600)
+            save(self._folder / service, key, mode=0o600)

@@ -217,10 +217,8 @@ def reconcile(service: Service, root: Path, doubtful: Doubtful = Doubtful.REFUSE
 def _drop_from(log: Log, number: OperationNumber) -> None:
     """Take that operation and those behind it out of a log whose others home has: cut off in the
     middle, it lacks what home gives it again."""
-    kept = list(
-        takewhile(lambda one: one.number < number, log.read(OperationNumber(log.first - 1)))
-    )
     base = OperationNumber(log.first - 1)
+    kept = list(takewhile(lambda one: one.number < number, log.read(base)))
     log.cut(log.last)
     log.start_from(base)
     for operation in kept:

@@ -12,7 +12,6 @@ names.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from satchel.errors import CapacityError, ConflictError, NotFoundError
-from satchel.files import sync_folder
+from satchel.files import claimed, sync_folder
 from satchel.record_file import RecordFile, RecordFormat
 from satchel.typed import Form, Mistyped
 from uplink import Condition, Upload, UploadState, plain
@@ -38,6 +37,9 @@ FORMAT = RecordFormat(
     fields=struct.Struct("<II"),
     limit=1 << 20,
 )
+DONE = frozenset((UploadState.CONFIRMED, UploadState.CONFLICT))
+"""Of these the bytes are not kept any more."""
+
 UPLOAD, FORGOTTEN = 1, 2
 """Kinds of records."""
 
@@ -101,21 +103,19 @@ class Spool:
         self._guard = threading.Lock()
         self._reserved = 0
         self._uploads: dict[int, Upload] = {}
-        self._lock_file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(self._lock_file)
-            raise SpoolInUse(f"another daemon has {folder}", fix="stop it") from error
-        self._records = RecordFile(folder / "uploads", FORMAT, self._take)
-        sync_folder(folder)
-        self._last = max(self._uploads, default=0)
-        self._recover()
+        with contextlib.ExitStack() as claim:
+            if not claim.enter_context(claimed(folder / "lock")):
+                raise SpoolInUse(f"another daemon has {folder}", fix="stop it")
+            self._records = RecordFile(folder / "uploads", FORMAT, self._take)
+            claim.callback(self._records.close)
+            sync_folder(folder)
+            self._last = max(self._uploads, default=0)
+            self._recover()
+            self._claim = claim.pop_all()
 
     def close(self) -> None:
         with self._guard:
-            self._records.close()
-            os.close(self._lock_file)
+            self._claim.close()
 
     @contextlib.contextmanager
     def receive(self, size: int) -> Iterator[Incoming]:
@@ -185,7 +185,7 @@ class Spool:
         with self._guard:
             upload = self._get(number).moved(state, why=why, copy=copy)
             self._write(upload)
-        if state in (UploadState.CONFIRMED, UploadState.CONFLICT):
+        if state in DONE:
             self._drop_body(upload)
         return upload
 
@@ -250,8 +250,7 @@ class Spool:
         return self._uploads[number]
 
     def _used(self) -> int:
-        live = (UploadState.HELD, UploadState.FLUSHING, UploadState.FAILED)
-        return sum(upload.size for upload in self._uploads.values() if upload.state in live)
+        return sum(upload.size for upload in self._uploads.values() if upload.state not in DONE)
 
     def _write(self, upload: Upload) -> None:
         self._records.append((UPLOAD, 0), _packed(upload))
@@ -261,8 +260,7 @@ class Spool:
             self._rewrite()
 
     def _rewrite(self) -> None:
-        done = (UploadState.CONFIRMED, UploadState.CONFLICT)
-        numbers = [number for number, each in self._uploads.items() if each.state in done]
+        numbers = [number for number, each in self._uploads.items() if each.state in DONE]
         for number in sorted(numbers)[:-KEPT_DONE]:
             del self._uploads[number]
         kept = [self._uploads[number] for number in sorted(self._uploads)]
@@ -285,8 +283,7 @@ class Spool:
     def _recover(self) -> None:
         """What was on its way is held again; bodies that nobody names go; one that is not there is
         told of."""
-        live = {UploadState.HELD, UploadState.FLUSHING, UploadState.FAILED}
-        named = {each.body for each in self._uploads.values() if each.state in live}
+        named = {each.body for each in self._uploads.values() if each.state not in DONE}
         for path in self._bodies.iterdir():
             if path.name not in named:
                 path.unlink()

@@ -61,6 +61,7 @@ class Upstream:
         self.base = parts.path.rstrip("/")
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self._radio = radio
+        self._address = (parts.scheme, parts.hostname or "", parts.port)
         secure = ssl.create_default_context(cafile=service.certificates or None)
         self._pool = httpcore.ConnectionPool(
             ssl_context=secure, max_connections=CONNECTIONS, keepalive_expiry=30.0
@@ -86,16 +87,13 @@ class Upstream:
         if body is not None:
             known = ("Content-Length", str(size)) if size is not None else None
             sent.append(known or ("Transfer-Encoding", "chunked"))
+        scheme, host, port = self._address
+        target = (self.base + path) or "/"
         traffic = _Traffic()
         try:
             with self._pool.stream(
                 method,
-                httpcore.URL(
-                    scheme=self.origin.partition(":")[0],
-                    host=self._address()[0],
-                    port=self._address()[1],
-                    target=(self.base + path) or "/",
-                ),
+                httpcore.URL(scheme=scheme, host=host, port=port, target=target),
                 headers=sent,
                 content=traffic.up(body) if body is not None else None,
                 extensions={"timeout": _TIMEOUT},
@@ -109,10 +107,6 @@ class Upstream:
         finally:
             up = traffic.bytes_up + sum(len(k) + len(v) + 4 for k, v in sent)
             self._radio.transferred(traffic.began, up, traffic.bytes_down + traffic.heads)
-
-    def _address(self) -> tuple[str, int | None]:
-        parts = urlsplit(self.origin)
-        return parts.hostname or "", parts.port
 
 
 _TIMEOUT: Mapping[str, float] = {

@@ -118,35 +118,40 @@ int Install(Filter* filter) {
   return -1;
 }
 
-bool SendDescriptor(int socket, int fd) {
+// A message of one byte with room for a descriptor, to be sent or filled in.
+struct DescriptorMessage {
+  DescriptorMessage() {
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    message.msg_control = space;
+    message.msg_controllen = sizeof(space);
+  }
+  DescriptorMessage(const DescriptorMessage&) = delete;
+  DescriptorMessage& operator=(const DescriptorMessage&) = delete;
+
   char byte = 0;
   iovec data{&byte, 1};
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = sizeof(space);
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
+};
+
+bool SendDescriptor(int socket, int fd) {
+  DescriptorMessage sent;
+  cmsghdr* header = CMSG_FIRSTHDR(&sent.message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-  return sendmsg(socket, &message, 0) == 1;
+  return sendmsg(socket, &sent.message, 0) == 1;
 }
 
 // Waits for it; not valid where the other end is closed without.
 Fd TakeDescriptor(int socket) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = sizeof(space);
+  DescriptorMessage taken;
   const cmsghdr* header = nullptr;
-  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) == 1) header = CMSG_FIRSTHDR(&message);
+  if (recvmsg(socket, &taken.message, MSG_CMSG_CLOEXEC) == 1) {
+    header = CMSG_FIRSTHDR(&taken.message);
+  }
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return Fd();
   int fd = -1;
   memcpy(&fd, CMSG_DATA(header), sizeof(fd));

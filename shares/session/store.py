@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from satchel.errors import ConflictError, IntegrityError
-from satchel.files import write_durably
+from satchel.files import claimed, write_durably
 from shares.session.records import Record, pack_all, unpack_at
 
 COMPACT_BYTES = 1 << 20
@@ -26,21 +26,16 @@ class Store:
         where it is damaged. A record that was being appended when the power went is cut off."""
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(self._lock)
-            raise ConflictError(
-                f"the session {path} is in use", fix="end the program that has it"
-            ) from error
-        try:
+        with contextlib.ExitStack() as claim:
+            if not claim.enter_context(claimed(path.with_name(path.name + ".lock"))):
+                raise ConflictError(
+                    f"the session {path} is in use", fix="end the program that has it"
+                )
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            claim.callback(lambda: os.close(self._file))
             self.records, end = _read(path.read_bytes())
             os.ftruncate(self._file, end)
-        except BaseException:
-            os.close(self._lock)
-            raise
+            self._claim = claim.pop_all()
         self._size, self._least = end, COMPACT_BYTES
 
     def append(self, *records: Record) -> None:
@@ -72,10 +67,9 @@ class Store:
         os.fdatasync(self._file)
 
     def close(self, *, remove: bool = False) -> None:
-        os.close(self._file)
         if remove:
             self.path.unlink(missing_ok=True)
-        os.close(self._lock)
+        self._claim.close()
 
 
 def _read(data: bytes) -> tuple[list[Record], int]:

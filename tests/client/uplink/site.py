@@ -5,6 +5,7 @@
 Nothing here imports what it tests: the daemon is the command, and programs speak HTTP to its port.
 """
 
+import abc
 import base64
 import contextlib
 import hashlib
@@ -76,7 +77,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 @dataclass
-class DavServer:
+class DavServer(abc.ABC):
     """files: the folder that it serves. Its requests are in `log`, one line each."""
 
     files: Path
@@ -100,8 +101,8 @@ class DavServer:
             _end(self.process)
             self.process = None
 
-    def argv(self) -> list[str]:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def argv(self) -> list[str]: ...
 
     def requests(self, method: str) -> list[str]:
         return [line for line in self.log.read_text().splitlines() if f'"{method} ' in line]
