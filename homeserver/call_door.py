@@ -23,6 +23,7 @@ from guestfiles.messages import (
     SESSION,
     YES,
     CallHello,
+    Done,
     Lead,
     SentHandoff,
     Told,
@@ -93,8 +94,8 @@ class CallDoor:
         leads: Callable[[], bool] = lambda: False,
         fence: Callable[[bool], None] = lambda handed_over: None,
     ) -> None:
-        """Listen. The keeper stays the caller's. leads: whether who reaches this socket may lead
-        now; fence: has home go on without its node, which has handed over or has not. Raises what
+        """Listen. The keeper stays the caller's. leads: whether a writable grant of who
+        reaches this socket counts now; fence: has home go on without its node, which has handed over or has not. Raises what
         Listener does."""
         self._keeper, self._leads, self._fence = keeper, leads, fence
         self._lock = threading.Lock()
@@ -136,7 +137,8 @@ class CallDoor:
 
     def _begin(self, said: CallHello) -> _Guest:
         duplex = Duplex(said.replica, lambda payload, reply: self._arrived(guest, payload, reply))
-        keeper = self._keeper.elsewhere(lambda done: duplex.post(encode_done(done)))
+        tell: Callable[[list[Done]], None] = lambda done: duplex.post(encode_done(done))
+        keeper = self._keeper.elsewhere(tell, self._leads)
         backlog = Backlog(UNDER_WAY, UNDER_WAY_BYTES)
         guest = _Guest(said.conversation, keeper, duplex, backlog, self._fence)
         return guest
