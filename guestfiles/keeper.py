@@ -498,9 +498,9 @@ class _Line:
         tell: Callable[[list[Done]], None] = lambda done: None,
         granted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """copy: has nothing done. tell, granted: as for CallKeeper.elsewhere. earlier: what this replica may
-        have executed in an earlier life: whatever is not in the record of that was not asked
-        then."""
+        """copy: has nothing done. tell, granted: as for CallKeeper.elsewhere. earlier: what this
+        replica may have executed in an earlier life: whatever is not in the record of that was not
+        asked then."""
         self.trusted = trusted
         self.copy = copy
         self.granted = granted
