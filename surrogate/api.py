@@ -83,9 +83,9 @@ def surrogate_app(host: Host) -> flask.Flask:
 
     @app.get("/v1/replicas/<replica>")
     def one(replica: str) -> Any:
-        tenant = host.tenant(replica)
-        tenant.wait_started(min(WAIT_LIMIT, flask.request.args.get("wait", 0.0, float)))
-        return tenant.status().to_json()
+        hosted = host.replica(replica)
+        hosted.wait_started(min(WAIT_LIMIT, flask.request.args.get("wait", 0.0, float)))
+        return hosted.status().to_json()
 
     @app.post("/v1/replicas/<replica>/digest")
     def digest(replica: str) -> Any:
@@ -93,7 +93,7 @@ def surrogate_app(host: Host) -> flask.Flask:
         paths = body.get("paths") if isinstance(body, dict) else None
         if not isinstance(paths, list):
             raise UsageError("a digest needs a JSON object with paths: list")
-        return {"digest": host.tenant(replica).replica.digest([str(path) for path in paths])}
+        return {"digest": host.replica(replica).replica.digest([str(path) for path in paths])}
 
     @app.delete("/v1/replicas/<replica>")
     def remove(replica: str) -> Any:
@@ -110,20 +110,20 @@ def _execution(host: Host) -> flask.Blueprint:
     @routes.post("/operations")
     def execute(replica: str) -> Any:
         operations = decode_operations(flask.request.get_data())
-        tenant = host.tenant(replica)
-        responses = tenant.answer(operations)
+        hosted = host.replica(replica)
+        responses = hosted.answer(operations)
         if "early" in flask.request.args:
-            return streamed(encode_answers(tenant.replica.early.before(responses)))
+            return streamed(encode_answers(hosted.replica.early.before(responses)))
         return streamed(encode_answers(responses))
 
     @routes.post("/reads")
     def read(replica: str) -> Any:
         operations = decode_operations(flask.request.get_data())
-        return _octets(encode_responses(host.tenant(replica).read(operations)))
+        return _octets(encode_responses(host.replica(replica).read(operations)))
 
     @routes.post("/hand-over")
     def hand_over(replica: str) -> Any:
-        return host.tenant(replica).hand_over().to_json()
+        return host.replica(replica).hand_over().to_json()
 
     return routes
 
@@ -134,7 +134,7 @@ def _carrying(host: Host) -> flask.Blueprint:
 
     @routes.get("/streams")
     def streams(replica: str) -> Any:
-        door = host.tenant(replica).replica.door
+        door = host.replica(replica).replica.door
         if door is None:
             raise NotFoundError(f"replica {replica} has no streams now")
         return {"socket": str(door)}
@@ -146,25 +146,25 @@ def _carrying(host: Host) -> flask.Blueprint:
         hold = fields.get("hold", False)
         if not isinstance(hold, bool):
             raise UsageError("a delta needs a JSON object with since: tables, hold: bool")
-        tenant, since = host.tenant(replica), tables_of(fields.get("since"))
-        tenant.touch()
+        hosted, since = host.replica(replica), tables_of(fields.get("since"))
+        hosted.touch()
         if "at" in fields:
             roots = tables_of(fields["at"])
             device = roots.pop("device_state", None)
             if device is None:
                 raise UsageError("a freeze has tables and a device_state")
-            frozen = Frozen(tenant.replica.last, device, roots)
-            return tenant.deltas.again(since, frozen).offer(hold=False)
-        return tenant.deltas.make(since, hold=hold).offer(hold=hold)
+            frozen = Frozen(hosted.replica.last, device, roots)
+            return hosted.deltas.again(since, frozen).offer(hold=False)
+        return hosted.deltas.make(since, hold=hold).offer(hold=hold)
 
     @routes.get("/delta/<digest>")
     def piece(replica: str, digest: str) -> Any:
         offset, length = (flask.request.args.get(name, 0, int) for name in ("offset", "length"))
-        tenant = host.tenant(replica)
-        tenant.touch()
+        hosted = host.replica(replica)
+        hosted.touch()
         if offset < 0 or not 0 < length <= PIECE_LIMIT:
             raise UsageError(f"a piece has 1 to {PIECE_LIMIT} bytes")
-        return _octets(tenant.deltas.piece(digest, offset, length))
+        return _octets(hosted.deltas.piece(digest, offset, length))
 
     _handing_over(routes, host)
     return routes
@@ -175,19 +175,19 @@ def _handing_over(routes: flask.Blueprint, host: Host) -> None:
 
     @routes.post("/go-on")
     def go_on(replica: str) -> Any:
-        host.tenant(replica).replica.go_on()
+        host.replica(replica).replica.go_on()
         return {}
 
     @routes.post("/more")
     def more(replica: str) -> Any:
-        tenant = host.tenant(replica)
-        tenant.touch()
-        if tenant.standby is None:
+        hosted = host.replica(replica)
+        hosted.touch()
+        if hosted.standby is None:
             raise UsageError(f"replica {replica} was not asked for to stand by")
-        tenant.standby.take(flask.request.get_data(), go="go" in flask.request.args)
+        hosted.standby.take(flask.request.get_data(), go="go" in flask.request.args)
         if "go" in flask.request.args:
-            tenant.wait_started(WAIT_LIMIT)
-        return tenant.status().to_json()
+            hosted.wait_started(WAIT_LIMIT)
+        return hosted.status().to_json()
 
 
 def _staging(host: Host) -> flask.Blueprint:

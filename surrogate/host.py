@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The host of all tenants: who is admitted, and the chunk cache that they share."""
+"""The host of all replicas: which are admitted, and the chunk cache that they share."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ from satchel.names import host_name
 from surrogate.chunk_cache import PACK_BYTES, ChunkCache
 from surrogate.fetching import Exchange, Fetcher, Tally
 from surrogate.guests import guest_shares
+from surrogate.hosted import REQUEST, HostedReplica
 from surrogate.operator import Operator
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
@@ -51,7 +52,6 @@ from surrogate.settings import SurrogateSettings
 from surrogate.site import Site
 from surrogate.sources import forwarded
 from surrogate.staging import Staging
-from surrogate.tenant import REQUEST, Tenant
 from wire import CacheNumbers, CreateReplica, ForesightNumbers, HostStatus, Space
 
 logger = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class Host:
         self._exchange = Exchange(self.store, self._make_room)
         self.site = Site(settings, self._exchange)
         self._lock = threading.Lock()
-        self._tenants: dict[ReplicaId, Tenant] = {}
+        self._hosted: dict[ReplicaId, HostedReplica] = {}
         self._foresight: Counter[str] = Counter()  # of those that have been removed
         self._staged: dict[ReplicaId, Staging] = {}  # the oldest first
         self._unwanted: dict[str, None] = {}  # the oldest first
@@ -163,9 +163,9 @@ class Host:
     def foresight(self) -> ForesightNumbers:
         """What it was worth to bring blocks ahead of all replicas so far."""
         with self._lock:
-            found, tenants = Counter(self._foresight), list(self._tenants.values())
-        for tenant in tenants:
-            found.update(vars(tenant.foresight()))
+            found, replicas = Counter(self._foresight), list(self._hosted.values())
+        for hosted in replicas:
+            found.update(vars(hosted.foresight()))
         return ForesightNumbers(**found)
 
     @property
@@ -175,16 +175,16 @@ class Host:
 
     def status(self, *, everything: bool = False) -> HostStatus:
         """The host; everything: and each replica on it."""
-        tenants = self.tenants()
+        replicas = self.replicas()
         disk = shutil.disk_usage(self.settings.data)
         total = self.settings.memory_mib
         return HostStatus(
             name=self.name,
             version=version("satchel"),
-            memory=Space(total=total << 20, free=max(0, total - _used_mib(tenants)) << 20),
+            memory=Space(total=total << 20, free=max(0, total - _used_mib(replicas)) << 20),
             disk=Space(total=disk.total, free=max(0, disk.free - (self.settings.disk_mib << 20))),
             forwarded=str(self.settings.forwarded),
-            replicas=tuple(tenant.status() for tenant in tenants) if everything else (),
+            replicas=tuple(hosted.status() for hosted in replicas) if everything else (),
             site=tuple(self.site.names()),
             cache=self.cache,
             cell=self.cells.text if self.cells else "",
@@ -203,19 +203,19 @@ class Host:
         allowed = ("kvm", "tcg") if self.settings.allow_emulation else ("kvm",)
         return tuple(name for name in self.offer.accelerators if name in allowed)
 
-    def tenants(self) -> list[Tenant]:
+    def replicas(self) -> list[HostedReplica]:
         with self._lock:
-            return list(self._tenants.values())
+            return list(self._hosted.values())
 
-    def tenant(self, replica: str) -> Tenant:
+    def replica(self, replica: str) -> HostedReplica:
         """The replica of that id, or NotFoundError."""
         with self._lock:
-            tenant = self._tenants.get(ReplicaId(replica))
-        if tenant is None:
+            hosted = self._hosted.get(ReplicaId(replica))
+        if hosted is None:
             raise NotFoundError(f"no replica {replica[:80]} on {self.name}", why="it was ended")
-        return tenant
+        return hosted
 
-    def create(self, request: CreateReplica) -> Tenant:
+    def create(self, request: CreateReplica) -> HostedReplica:
         """Admit a replica and begin to resume it.
 
         Raises NotAdmitted, also for volumes that are too large, UnsupportedError for a machine that
@@ -239,14 +239,14 @@ class Host:
         with self._lock:
             if self._closing.is_set():
                 raise StateError(f"{self.name} is being stopped")
-            if request.replica in self._tenants:
+            if request.replica in self._hosted:
                 raise ConflictError(f"replica {request.replica} exists on {self.name} already")
             if request.replica in self._unwanted:
                 raise NotWanted(f"replica {request.replica} is not begun", why="it was ended")
             self._admit(spec)
             folder = self._replicas_dir / secrets.token_hex(3)
-            tenant = self._tenants[request.replica] = self._begin(wanted, folder)
-        return tenant
+            hosted = self._hosted[request.replica] = self._begin(wanted, folder)
+        return hosted
 
     def placed(self, spec: MachineSpec) -> MachineSpec:
         """The machine under the accelerator that a stranger's runs under here. Raises
@@ -279,15 +279,15 @@ class Host:
         a client that gives up asks for the end while its first request is still on its way.
         """
         with self._lock:
-            if replica not in self._tenants:
+            if replica not in self._hosted:
                 self._unwanted[replica[:80]] = None
                 if len(self._unwanted) > UNWANTED_KEPT:
                     del self._unwanted[next(iter(self._unwanted))]
-        tenant = self.tenant(replica)
-        tenant.stop()
+        hosted = self.replica(replica)
+        hosted.stop()
         with self._lock:
-            if self._tenants.pop(tenant.id, None):
-                self._foresight.update(vars(tenant.foresight()))
+            if self._hosted.pop(hosted.id, None):
+                self._foresight.update(vars(hosted.foresight()))
 
     def stage(self, request: CreateReplica) -> Staging:
         """Begin to fetch what a replica would need, without one; of the oldest such requests all
@@ -327,7 +327,7 @@ class Host:
         """End this process as it is, and the links that it made; the machines go on. An orderly end
         would answer their misses with errors."""
         self.site.close()
-        logger.info("left %d replicas to the next surrogate", len(self.tenants()))
+        logger.info("left %d replicas to the next surrogate", len(self.replicas()))
         os._exit(0)
 
     def close(self) -> None:
@@ -335,11 +335,11 @@ class Host:
         with self._lock:
             self._closing.set()
         self._housekeeper.join()
-        tenants = self.tenants()
-        with ThreadPoolExecutor(max_workers=max(1, len(tenants))) as pool:
-            list(pool.map(Tenant.stop, tenants))
+        replicas = self.replicas()
+        with ThreadPoolExecutor(max_workers=max(1, len(replicas))) as pool:
+            list(pool.map(HostedReplica.stop, replicas))
         with self._lock:
-            self._tenants.clear()
+            self._hosted.clear()
         for staging in list(self._staged.values()):
             staging.close()
         self._clear_forwarded()
@@ -348,7 +348,7 @@ class Host:
         self._exchange.close()
         self.store.close()
 
-    def _begin(self, wanted: Wanted, folder: Path, *, adopt: bool = False) -> Tenant:
+    def _begin(self, wanted: Wanted, folder: Path, *, adopt: bool = False) -> HostedReplica:
         request, manifest = wanted.request, wanted.manifest
         replica = Replica(
             request.replica,
@@ -370,7 +370,7 @@ class Host:
         prefetcher = None
         if ahead or changed:
             prefetcher = Prefetcher(self.store, fetcher, ahead, changed, pages, request.touched)
-        return Tenant(
+        return HostedReplica(
             manifest,
             replica,
             self.store,
@@ -395,13 +395,13 @@ class Host:
                 logger.warning("%s: %s", path, error)
                 continue
             begun.append(self._begin(wanted, path.parent, adopt=True))
-        for tenant in begun:
-            tenant.wait_started(TAKE_OVER_SECONDS)
-            if tenant.replica.state is ReplicaState.READY:
-                logger.info("replica %s goes on at operation %d", tenant.id, tenant.replica.last)
-                self._tenants[tenant.id] = tenant
+        for hosted in begun:
+            hosted.wait_started(TAKE_OVER_SECONDS)
+            if hosted.replica.state is ReplicaState.READY:
+                logger.info("replica %s goes on at operation %d", hosted.id, hosted.replica.last)
+                self._hosted[hosted.id] = hosted
             else:
-                tenant.stop()
+                hosted.stop()
 
     @property
     def _nodes(self) -> Path:
@@ -413,7 +413,7 @@ class Host:
         return self.settings.run / "r"
 
     def _admit(self, spec: MachineSpec) -> None:
-        used, limit = _used_mib(self._tenants.values()), self.settings.memory_mib
+        used, limit = _used_mib(self._hosted.values()), self.settings.memory_mib
         if used + spec.memory_mib > limit:
             raise NotAdmitted(
                 f"{self.name} has no memory for a machine of {spec.memory_mib} MiB",
@@ -442,7 +442,7 @@ class Host:
         return self._taken_over.is_set() and self._cache.make_room()
 
     def _volumes(self) -> list[Volume]:
-        return [volume for tenant in self.tenants() for volume in tenant.volumes]
+        return [volume for hosted in self.replicas() for volume in hosted.volumes]
 
     def _forwarded(self, path: str) -> Path:
         """A source must be a socket that a client forwarded here, nothing else of this host."""
@@ -476,18 +476,18 @@ class Host:
 
     def _end_overfull(self) -> None:
         limit = self.settings.overlay_mib << 20
-        for tenant in self.tenants():
-            if tenant.written > limit:
-                logger.warning("replica %s: its disks are written full, ended", tenant.id)
+        for hosted in self.replicas():
+            if hosted.written > limit:
+                logger.warning("replica %s: its disks are written full, ended", hosted.id)
                 with contextlib.suppress(NotFoundError):
-                    self.remove(tenant.id)
+                    self.remove(hosted.id)
 
     def _end_idle(self) -> None:
-        for tenant in self.tenants():
-            if tenant.idle_seconds > self.settings.idle_minutes * 60:
-                logger.info("replica %s: its client is not heard of any more, ended", tenant.id)
+        for hosted in self.replicas():
+            if hosted.idle_seconds > self.settings.idle_minutes * 60:
+                logger.info("replica %s: its client is not heard of any more, ended", hosted.id)
                 with contextlib.suppress(NotFoundError):
-                    self.remove(tenant.id)
+                    self.remove(hosted.id)
 
     def _clear_forwarded(self) -> None:
         """Remove sockets behind which nobody listens: sshd leaves them when a connection ends."""
@@ -527,8 +527,8 @@ def _check_volumes(manifest: Manifest, most_gib: int, host: str) -> None:
             )
 
 
-def _used_mib(tenants: Iterable[Tenant]) -> int:
-    running = (t.replica for t in tenants if t.replica.state not in ENDED)
+def _used_mib(replicas: Iterable[HostedReplica]) -> int:
+    running = (t.replica for t in replicas if t.replica.state not in ENDED)
     return sum(replica.spec.memory_mib for replica in running)
 
 

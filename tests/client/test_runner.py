@@ -551,9 +551,9 @@ def test_a_surrogate_s_replica_is_ended_when_its_host_is_told(carried: World) ->
     brought = runner.move("a")
     url = carried.proxy(runner)
     post(url)
-    tenant = carried.spots["a"].host.tenant(brought.replica)
+    hosted = carried.spots["a"].host.replica(brought.replica)
     carried.spots["a"].host.remove(brought.replica)
-    assert tenant.replica.state is ReplicaState.STOPPED
+    assert hosted.replica.state is ReplicaState.STOPPED
     assert post(url).headers["X-Satchel-Leader"] == "home"
     assert eventually(lambda: replica_states(runner)["a"] == "lost")
     assert runner.session.journal.last == OperationNumber(2)

@@ -133,7 +133,7 @@ class SpotPlace(Place):
         self._server = serve(surrogate_app(self.host), self.socket, threads=8, max_body=MAX_BODY)
 
     def replicas(self) -> list[str]:
-        return [tenant.id for tenant in self.host.tenants()]
+        return [hosted.id for hosted in self.host.replicas()]
 
     def crash(self) -> None:
         """The machines end, and nobody reaches what is left."""

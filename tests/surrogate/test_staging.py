@@ -24,10 +24,10 @@ def test_a_replica_that_was_staged_is_resumed_from_the_cache(site: Site) -> None
     assert eventually(lambda: staging.status().done)
     assert staging.status().error is None
     assert staging.status().bytes["home"] > 0
-    assert site.host.tenants() == []
+    assert site.host.replicas() == []
     before = staging.status().bytes
-    tenant = site.create()
-    assert tenant.status().state == "ready"
+    hosted = site.create()
+    assert hosted.status().state == "ready"
     blobs = (site.origin.manifest.device_state, site.origin.manifest.working_set)
     assert all(site.host.store.missing_in(blob, 0, blob.size) == b"" for blob in blobs if blob)
     ram = site.origin.manifest.volumes["ram"]

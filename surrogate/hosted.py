@@ -57,7 +57,7 @@ LOOK_SECONDS = 0.1
 """How soon the fetch of a device state notices that the replica is being ended."""
 
 
-class Tenant:
+class HostedReplica:
     """A second-class replica and the fetcher that feeds it. Thread-safe."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Tenant:
         adopt: bool = False,
     ) -> None:
         """Begin to resume the replica, or to take over the machine that is in its folder already.
-        The tenant owns all that it is given. request: is kept beside the machine, for that."""
+        The replica here owns all that it is given. request: is kept beside the machine, for that."""
         self.manifest = manifest
         self._request = request
         self._adopt = adopt
