@@ -49,6 +49,7 @@ SETTINGS = (
     ),
     ("home.toml", "homeserver.settings", "HomeSettings"),
     ("surrogate.toml", "surrogate.settings", "SurrogateSettings"),
+    ("surrogate.toml, `tenant`", "surrogate.tenant", "TenantCaps"),
 )
 SHORT = 60
 """Characters that --help of a group has for each command, on a terminal of 80 columns."""

@@ -33,6 +33,8 @@ from surrogate.handover import hand_over, taken_over
 from surrogate.pages_ahead import PagesAhead
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
+from surrogate.tenant import Tenant, Usage
+from surrogate.wanted import named_blobs
 from wire import (
     CreateReplica,
     ErrorReport,
@@ -53,6 +55,9 @@ the link's fault; blocks that nobody delivers end the machine much sooner."""
 REQUEST = "request.json"
 """In a replica's folder: what a client asked for, so that the daemon can take it over."""
 
+OWNER = "tenant"
+"""In a replica's folder: the identity of its tenant."""
+
 LOOK_SECONDS = 0.1
 """How soon the fetch of a device state notices that the replica is being ended."""
 
@@ -70,12 +75,15 @@ class HostedReplica:
         readahead: Readahead | None,
         operation_seconds: float,
         request: CreateReplica,
+        tenant: Tenant,
         *,
         adopt: bool = False,
     ) -> None:
         """Begin to resume the replica, or to take over the machine that is in its folder already.
-        The replica here owns all that it is given. request: is kept beside the machine, for that."""
+        All that is given is its own, but for its tenant. request: is kept beside the machine, for
+        that."""
         self.manifest = manifest
+        self.tenant = tenant
         self._request = request
         self._adopt = adopt
         self.replica = replica
@@ -109,6 +117,26 @@ class HostedReplica:
     def idle_seconds(self) -> float:
         """Since anybody asked for anything."""
         return time.monotonic() - self._heard
+
+    @property
+    def fetched(self) -> int:
+        """Bytes that its sources have sent."""
+        return sum(self.fetcher.bytes_by_source().values())
+
+    @property
+    def usage(self) -> Usage:
+        """What its tenant has by it. One that has ended has no machine any more."""
+        spec, volumes = self.replica.spec, self.manifest.volumes.items()
+        ended = self.replica.state in (ReplicaState.FAILED, ReplicaState.STOPPED)
+        return Usage(
+            replicas=1,
+            memory_mib=0 if ended else spec.memory_mib,
+            vcpus=0 if ended else spec.vcpus,
+            volume_bytes=sum(root.size for name, root in volumes if name != RAM),
+            overlay_bytes=self.written,
+            cache_bytes=self.fetched,
+            hours=(time.monotonic() - self._created) / 3600,
+        )
 
     @property
     def volumes(self) -> tuple[Volume, ...]:
@@ -218,6 +246,9 @@ class HostedReplica:
                 freezing=lambda: request.unlink(missing_ok=True),
             )
             self._request = taken_over(self._request, handed)
+            told = named_blobs({"changed": handed.changed, "pages": handed.pages})
+            frozen = Manifest.from_json(self._request.manifest)
+            self.tenant.brought.add([*frozen.volumes.values(), frozen.device_state, *told])
             request.write_bytes(self._request.to_bytes())
             return handed
 
@@ -228,6 +259,7 @@ class HostedReplica:
         if frozen is None:
             path.unlink(missing_ok=True)
             return
+        self.tenant.brought.add([*frozen.volumes.values(), frozen.device_state])
         self._request = frozen_at(self._request, frozen)
         path.write_bytes(self._request.to_bytes())
 
@@ -280,6 +312,7 @@ class HostedReplica:
 
     def _attached(self, volumes: Mapping[str, Volume]) -> None:
         self._volumes = tuple(volumes.values())
+        (self.replica.run_dir / OWNER).write_text(self.tenant.identity, encoding="ascii")
         (self.replica.run_dir / REQUEST).write_bytes(self._request.to_bytes())
         if self._prefetcher:
             self._prefetcher.start(volumes)

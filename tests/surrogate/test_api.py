@@ -24,7 +24,10 @@ from satchel.errors import (
 )
 from satchel.ids import BLOCK_SIZE
 from surrogate.api import surrogate_app
+from surrogate.metrics import exposition
 from surrogate.operator import credentials
+from surrogate.operator_api import operator_app
+from surrogate.tenant_sockets import TenantSockets
 from tests.needs import requires
 from tests.scripted import EARLY, operation
 from tests.serving import served
@@ -37,8 +40,10 @@ pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
 
 @pytest.fixture
 def client(site: Site) -> Iterator[HttpClient]:
-    with served(surrogate_app(site.host), site.folder, peer="spot") as client:
+    sockets = TenantSockets(site.host)
+    with served(operator_app(site.host, sockets), site.folder, peer="spot") as client:
         yield client
+    sockets.close()
 
 
 def as_operator(site: Site, client: HttpClient, path: str) -> bytes:
@@ -195,7 +200,7 @@ def test_a_replica_says_how_much_of_its_volumes_is_here(site: Site, client: Http
 
 def values_of(site: Site, client: HttpClient) -> dict[tuple[str, ...], float]:
     """The metrics, by name and labels."""
-    text = as_operator(site, client, "/metrics").decode()
+    text = exposition(site.host).decode()
     return {
         (sample.name, *sorted(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text)
@@ -242,7 +247,7 @@ def test_a_clients_names_make_no_series(site: Site, client: HttpClient) -> None:
     odd = site.forward("odd")
     request = dataclasses.replace(site.request(), sources=(SourceAddress("odd", str(odd.path)),))
     site.host.create(request).wait_started(30.0)
-    text = as_operator(site, client, "/metrics").decode()
+    text = exposition(site.host).decode()
     assert 'source="odd"' not in text
     assert 'source="other"' in text
     site.host.remove("r1")

@@ -38,8 +38,9 @@ from satchel.errors import (
 from satchel.ids import BLOCK_SIZE
 from surrogate import Host
 from surrogate.fetching import Passing, fetcher
-from surrogate.host import UNWANTED_KEPT, NotAdmitted, NotForwarded, NotWanted
+from surrogate.host import UNWANTED_KEPT, NotAdmitted, NotWanted
 from surrogate.hosted import REQUEST
+from surrogate.wanted import NotForwarded
 from tests.needs import requires
 from tests.scripted import body, operation
 from tests.surrogate.conftest import EXECUTED, Site

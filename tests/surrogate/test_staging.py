@@ -11,7 +11,8 @@ from images.manifest import VOLUME_SIZE_LIMIT
 from satchel.errors import ConflictError, NotFoundError
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching import fetcher
-from surrogate.host import STAGED_KEPT, NotForwarded
+from surrogate.host import STAGED_KEPT
+from surrogate.wanted import NotForwarded
 from tests.needs import requires
 from tests.surrogate.conftest import Site
 from tests.waiting import eventually
