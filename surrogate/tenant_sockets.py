@@ -104,7 +104,7 @@ class TenantSockets:
             )
         return serve(
             surrogate_app(self._host, tenant),
-            self._folder / f"{secrets.token_hex(16)}.sock",
+            self._folder / f"{secrets.token_hex(8)}.sock",
             threads=tenant.caps.requests,
             max_body=MAX_BODY,
             intake=intake_of(tenant.caps),

@@ -92,11 +92,13 @@ class Site:
         self.host = Host(self.settings, self.driver)
         self.server = self.forward("home")
 
-    def forward(self, name: str) -> Server:
+    def forward(self, name: str, folder: Path | None = None) -> Server:
+        """folder: of a tenant; by default the account's"""
         app = flask.Flask(name)
         install_errors(app)
         app.register_blueprint(chunk_routes(self._records))
-        return serve(app, self.settings.forwarded / name, threads=4, max_body=1 << 20)
+        place = (folder or self.settings.forwarded) / name
+        return serve(app, place, threads=4, max_body=1 << 20)
 
     def _records(self, refs: bytes) -> bytes:
         """Of the source as it is now: tests replace its `fetch`."""
