@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whom the operator has banned: a file of identities, docs/formats/banned.md.
 
-`satchel-surrogate banned 1` and a line feed, then each identity and a line feed, in order.
+`satchel-surrogate banned 1`, then the identities in order, then `sha256` and the digest of all
+before it; a line each.
 """
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from pathlib import Path
 
 from satchel.errors import AccessError, IntegrityError, NotFoundError, UnsupportedError
 from satchel.files import write_durably
-from surrogate.tenant import InvalidIdentity, checked_identity
 
 NAME = "banned"
 VERSION = 1
@@ -75,25 +76,28 @@ class Banned:
 
 
 def encode_banned(identities: frozenset[str]) -> bytes:
-    return "".join(f"{line}\n" for line in (f"{_MAGIC}{VERSION}", *sorted(identities))).encode()
+    text = "".join(f"{line}\n" for line in (f"{_MAGIC}{VERSION}", *sorted(identities)))
+    return f"{text}sha256 {_digest(text)}\n".encode()
 
 
 def decode_banned(data: bytes, path: Path) -> frozenset[str]:
     """Raises BannedDamaged, BannedVersion."""
-    fix = "write anew with `satchel-surrogate tenants ban`, after removing the file"
     text = data.decode("ascii", "replace")
-    head, _, rest = text.partition("\n")
-    if not head.startswith(_MAGIC) or (rest and not rest.endswith("\n")):
-        raise BannedDamaged(f"{path} does not say who is banned", why="it is cut short", fix=fix)
-    if head != f"{_MAGIC}{VERSION}":
+    head, *lines = text.split("\n")
+    if head.startswith(_MAGIC) and head != f"{_MAGIC}{VERSION}":
         raise BannedVersion(f"{path} has version {head[len(_MAGIC) :][:20]!r}")
-    try:
-        found = [checked_identity(line) for line in rest.splitlines()]
-    except InvalidIdentity as error:
-        raise BannedDamaged(f"{path} does not say who is banned", why=str(error), fix=fix) from None
-    if found != sorted(set(found)):
-        raise BannedDamaged(f"{path} does not say who is banned", why="not in order", fix=fix)
-    return frozenset(found)
+    identities = frozenset(lines[:-2])
+    if data != encode_banned(identities):
+        raise BannedDamaged(
+            f"{path} does not say who is banned",
+            why="it is not what was written",
+            fix="restore it, or remove it and ban them anew with `satchel-surrogate tenants ban`",
+        )
+    return identities
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _bytes(path: Path) -> bytes:

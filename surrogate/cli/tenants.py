@@ -53,7 +53,7 @@ def end(settings: SurrogateSettings, tenant: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def ban(settings: SurrogateSettings, tenant: str, as_json: bool) -> None:
-    """End all that TENANT has here, and admit it no more, also one that was never here."""
+    """End all that TENANT has here, and admit it no more. It need not have been here."""
     as_operator(settings, "POST", "/v1/tenants/ban", identity=tenant)
     show({"banned": tenant}, as_json=as_json)
 
