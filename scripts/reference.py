@@ -147,6 +147,8 @@ def _commands(package: str) -> list[tuple[tuple[str, ...], click.Command]]:
         module = importlib.import_module(f"{package}.{info.name}")
         top = getattr(module, "command", None)
         if isinstance(top, click.Group):
+            if top.invoke_without_command:
+                found.append(((str(top.name),), top))
             found += [((str(top.name), name), child) for name, child in top.commands.items()]
         elif isinstance(top, click.Command):
             found.append(((str(top.name),), top))

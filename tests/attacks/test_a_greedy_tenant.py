@@ -208,7 +208,7 @@ def attack(hotspot: Hotspot, over: Event) -> None:
 def test_with_all_of_that_the_other_one_is_served(hotspot: Hotspot) -> None:
     """The goal: the 99th percentile at most twice the idle one's, 256 MiB more of memory."""
     ratios = []
-    processes = multiprocessing.get_context("spawn")
+    processes = multiprocessing.get_context("fork")
     with HttpClient(hotspot.victim) as victim:
         hotspot.operations(victim, 200)
         before = hotspot.peak()
