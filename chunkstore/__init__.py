@@ -29,6 +29,7 @@ from chunkstore.below import (
     pages_missing,
     places_missing,
     records_below,
+    references_below,
 )
 from chunkstore.block_map import BlockEntry, BlockMap, BlockState, Foresight
 from chunkstore.catalog import Catalog, CatalogEntry
@@ -147,6 +148,7 @@ __all__ = [
     "pages_missing",
     "places_missing",
     "records_below",
+    "references_below",
     "split_refs",
     "told_pages",
 ]

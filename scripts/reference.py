@@ -49,6 +49,7 @@ SETTINGS = (
     ),
     ("home.toml", "homeserver.settings", "HomeSettings"),
     ("surrogate.toml", "surrogate.settings", "SurrogateSettings"),
+    ("surrogate.toml, `tenant`", "surrogate.tenant", "TenantCaps"),
 )
 SHORT = 60
 """Characters that --help of a group has for each command, on a terminal of 80 columns."""
@@ -146,6 +147,8 @@ def _commands(package: str) -> list[tuple[tuple[str, ...], click.Command]]:
         module = importlib.import_module(f"{package}.{info.name}")
         top = getattr(module, "command", None)
         if isinstance(top, click.Group):
+            if top.invoke_without_command:
+                found.append(((str(top.name),), top))
             found += [((str(top.name), name), child) for name, child in top.commands.items()]
         elif isinstance(top, click.Command):
             found.append(((str(top.name),), top))

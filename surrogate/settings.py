@@ -11,6 +11,7 @@ from typing import Literal
 from satchel.names import check_name
 from satchel.paths import cache_dir, runtime_dir
 from satchel.settings import require_numbers
+from surrogate.tenant import TenantCaps
 from wire import Peer
 
 
@@ -50,6 +51,7 @@ class SurrogateSettings:
     peers:             other surrogates of this site, by name; `socket` is `peers.sock` in the run
                        folder of each. Where any is named, ours is served to them. One without a
                        destination has its socket on this host, forwarded by an operator
+    tenant:            what each tenant may have at most
     """
 
     data: Path = field(default_factory=lambda: cache_dir() / "surrogate")
@@ -71,6 +73,7 @@ class SurrogateSettings:
     idle_minutes: float = 15.0
     media: tuple[Path, ...] = (Path("/media"), Path("/run/media"))
     peers: dict[str, Peer] = field(default_factory=dict)
+    tenant: TenantCaps = field(default_factory=TenantCaps)
 
     def __post_init__(self) -> None:
         """Raises BadName for names that cannot be used, SettingsError for such numbers."""
@@ -91,8 +94,18 @@ class SurrogateSettings:
 
     @property
     def socket(self) -> Path:
-        """Where the daemon answers."""
+        """Where the daemon answers its operator."""
         return self.run / "surrogate.sock"
+
+    @property
+    def metrics_socket(self) -> Path:
+        """Where the operator's Prometheus asks."""
+        return self.run / "metrics.sock"
+
+    @property
+    def tenants_folder(self) -> Path:
+        """Where each tenant's API has a socket."""
+        return self.run / "t"
 
     @property
     def peers_socket(self) -> Path:

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         signer_of,
         verify_signer,
     )
+    from wire.intake import Intake
     from wire.links import Link, Links
     from wire.listening import listen_local, listen_unix
     from wire.messages import (
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from wire.openssh import Lane, Ran, SshHost
     from wire.peers import Peer
     from wire.server import (
+        JSON_BODY_LIMIT,
         Server,
         bound_json,
         install_errors,
@@ -105,6 +107,7 @@ else:
 __all__ = [
     "BATCH_LIMIT",
     "FRAME_LIMIT",
+    "JSON_BODY_LIMIT",
     "PLACES_LIMIT",
     "RUNS_LIMIT",
     "Acceptor",
@@ -130,6 +133,7 @@ __all__ = [
     "HostUnreachable",
     "HttpClient",
     "Identity",
+    "Intake",
     "Lane",
     "Lease",
     "Link",

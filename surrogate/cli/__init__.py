@@ -12,6 +12,7 @@ COMMANDS = {
     "ls": "List the replicas on this surrogate, of all clients.",
     "serve": "Run the surrogate until Ctrl-C.",
     "status": "Show what this surrogate has room for.",
+    "tenants": "The guests that were admitted here, with what they use.",
 }
 """What --help says of each. Each is a module."""
 

@@ -106,7 +106,7 @@ def ssh_processes(world: World) -> list[str]:
 
 def nothing_is_left(world: World) -> bool:
     run = [path for path in world.settings.run.rglob("*") if path.is_socket()]
-    there = [tenant for spot in world.spots.values() for tenant in spot.replicas()]
+    there = [hosted for spot in world.spots.values() for hosted in spot.replicas()]
     forwarded = [
         path for spot in world.spots.values() for path in spot.host.settings.forwarded.iterdir()
     ]
