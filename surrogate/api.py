@@ -27,7 +27,6 @@ POST   /v1/chunks, /v1/below        chunks of the cache below what the tenant br
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -116,15 +115,8 @@ def _count(app: flask.Flask, tenant: Tenant) -> None:
 
     @app.before_request
     def come() -> None:
-        time.sleep(tenant.rest)  # in one of the tenant's own threads
-        flask.g.began = time.thread_time()
         tenant.require_day()
         tenant.count(flask.request.content_length or 0)
-
-    @app.teardown_request
-    def over(error: BaseException | None) -> None:
-        if "began" in flask.g:
-            tenant.spend(time.thread_time() - flask.g.began)
 
     @app.after_request
     def go(response: flask.Response) -> flask.Response:

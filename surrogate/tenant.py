@@ -27,14 +27,6 @@ if TYPE_CHECKING:
 ACCOUNT = "account"
 """The identity of whoever reaches the daemon's own socket and is not the operator."""
 
-SHARE = 0.2
-"""Of a processor: what one tenant's requests may have of the daemon for long."""
-
-BURST_SECONDS = 0.5
-"""Of a processor: what they may have at once."""
-
-REST_SECONDS = 1.0
-
 DAY_SECONDS = 24 * 3600.0
 
 _IDENTITY = re.compile(r"[A-Za-z0-9:+/=._-]{1,128}")
@@ -141,7 +133,6 @@ class Tenant:
         self._lock = threading.Lock()
         self._day_began = self._heard = clock()
         self._day_bytes = 0
-        self._owed, self._owed_at = 0.0, clock()
         self._metered: dict[Hashable, int] = {}
 
     @property
@@ -175,22 +166,6 @@ class Tenant:
     def touch(self) -> None:
         """It was admitted again."""
         self._heard = self._clock()
-
-    def spend(self, seconds: float) -> None:
-        """A request of it took so much of a processor. A long one, such as a hand-over, is paid by
-        one rest."""
-        with self._lock:
-            self._owed = min(self._owes() + seconds, BURST_SECONDS + SHARE * REST_SECONDS)
-            self._owed_at = self._clock()
-
-    @property
-    def rest(self) -> float:
-        """Seconds that its next request waits, so that others have their turn."""
-        with self._lock:
-            return min(REST_SECONDS, max(0.0, self._owes() - BURST_SECONDS) / SHARE)
-
-    def _owes(self) -> float:
-        return max(0.0, self._owed - SHARE * (self._clock() - self._owed_at))
 
     def require_day(self) -> None:
         """Raises CapReached where its bytes of the day are used up."""
