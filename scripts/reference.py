@@ -129,16 +129,16 @@ def commands_page() -> str:
         module = importlib.import_module(package)
         lines += [f"## {program}", "", _sentence(module.group.help), ""]
         lines += _options(module.group)
-        for path, command in _commands(package):
-            usage = " ".join([program, *path, *_arguments(command)])
+        for path, command in commands_of(package):
+            usage = " ".join([program, *path, *arguments_of(command)])
             if command.get_short_help_str(SHORT).endswith("..."):
                 raise SystemExit(f"the first sentence about {usage} is longer than {SHORT}")
-            lines += [f"### `{usage}`", "", _help(command), ""]
+            lines += [f"### `{usage}`", "", help_of(command), ""]
             lines += _options(command)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _commands(package: str) -> list[tuple[tuple[str, ...], click.Command]]:
+def commands_of(package: str) -> list[tuple[tuple[str, ...], click.Command]]:
     """Every command that takes arguments of its own, with the words that lead to it."""
     found: list[tuple[tuple[str, ...], click.Command]] = []
     folder = Path(importlib.import_module(package).__path__[0])
@@ -152,11 +152,11 @@ def _commands(package: str) -> list[tuple[tuple[str, ...], click.Command]]:
     return sorted(found, key=lambda item: item[0])
 
 
-def _help(command: click.Command) -> str:
+def help_of(command: click.Command) -> str:
     return "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
 
 
-def _arguments(command: click.Command) -> list[str]:
+def arguments_of(command: click.Command) -> list[str]:
     return [p.make_metavar(click.Context(command)) for p in command.params if _is_argument(p)]
 
 
