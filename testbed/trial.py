@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import queue
 import shutil
 import subprocess
@@ -88,6 +89,12 @@ def require_programs() -> None:
             why=f"there is no {', '.join(missing)}",
             fix=f"sudo apt install {packages}",
         )
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise UnsupportedError(
+            "cannot try everything on this machine",
+            why="this user cannot open /dev/fuse, by which a machine's memory is a file",
+            fix="sudo modprobe fuse, and sudo chmod 666 /dev/fuse",
+        )
 
 
 class Trial:
@@ -107,7 +114,7 @@ class Trial:
     def at_home(self) -> None:
         """A service is built, launched, and put onto a stick."""
         home = self._roles.home
-        with self._step("build the image of a notebook", "up to a minute, once"):
+        with self._step("build the image of a notebook", "up to two minutes, once"):
             self._build()
         with self._step("start a home and two surrogates", "2 s"):
             self._roles.start()
