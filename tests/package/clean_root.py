@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A Debian with nothing but apt, made for one test, in which programs run as on a machine of its own.
+"""A Debian with nothing but apt, in which programs run as on a machine of its own.
 
     root = CleanRoot.make(folder / "root", "bookworm", include=["systemd"])
     root.run("apt-get", "install", "-y", "/packages/satchel.deb")
     with root.booted() as machine:
         machine.run("systemctl", "is-active", "satchel-surrogate")
 
-Root is changed by pivot_root and not by chroot, inside of which nobody may make user namespaces. Its
-/dev has a `fuse` that all may open, as udev makes it.
+Root is changed by pivot_root and not by chroot, inside of which nobody may make user namespaces.
+Its /dev has a `fuse` that all may open, as udev makes it.
 """
 
 import contextlib
@@ -105,7 +105,7 @@ class Machine:
 
     def run(self, *argv: str, user: str = "root", seconds: float = 600.0) -> str:
         """Run a program there as that user; what it printed."""
-        enter = ["nsenter", f"--target={self.pid}", *"-m -p -u -i -n -C".split(), "--"]
+        enter = ["nsenter", f"--target={self.pid}", "-m", "-p", "-u", "-i", "-n", "-C", "--"]
         command = shlex.join(argv)
         return _checked([*enter, "/bin/su", "-", user, "-c", command], seconds)
 

@@ -32,7 +32,7 @@ SHOWN_SECONDS = 60.0
 def manual(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of what scripts/manual.py makes."""
     folder = tmp_path_factory.mktemp("manual")
-    argv = [sys.executable, tree.ROOT / "scripts" / "manual.py", folder]
+    argv = [sys.executable, str(tree.ROOT / "scripts" / "manual.py"), str(folder)]
     subprocess.run(argv, check=True, env=os.environ | {"PYTHONPATH": str(tree.ROOT)})
     return folder
 
@@ -52,7 +52,7 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
     (folder / "disk.raw").write_bytes(b"content" * 4096)
     for words in (["init"], ["import", str(folder / "disk.raw"), "kept-volume"]):
-        argv = [BIN / "satchel-home", *words]
+        argv = [str(BIN / "satchel-home"), *words]
         subprocess.run(argv, check=True, env=environment, capture_output=True)
     (folder / "config_home/satchel").mkdir(parents=True)
     settings = '[surrogates.corner-cafe]\ndestination = "me@there"\nsocket = "/run/s"\n'
@@ -105,7 +105,7 @@ def test_bash_completes(manual: Path, person: dict[str, str], line: str) -> None
 @EVERY_LINE
 @requires("fish")
 def test_fish_completes(manual: Path, person: dict[str, str], line: str) -> None:
-    script = f"source {manual}/fish/{line.split()[0]}.fish; complete -C '{line}'"
+    script = f"source {manual}/fish/{line.split(maxsplit=1)[0]}.fish; complete -C '{line}'"
     argv = ["fish", "--no-config", "-c", script]
     said = subprocess.run(argv, env=person, check=True, capture_output=True, text=True).stdout
     assert [row.split("\t")[0] for row in said.splitlines()] == [LINES[line]]
@@ -170,6 +170,6 @@ def test_systemd_understands_a_unit(tmp_path: Path, unit: Path) -> None:
 @pytest.mark.parametrize("unit", SYSTEM_UNITS, ids=lambda unit: str(unit.name))
 @requires("systemd-analyze")
 def test_a_daemon_of_the_system_is_exposed_little(unit: Path) -> None:
-    argv = ["systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSURE}", unit]
+    argv = ["systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSURE}", str(unit)]
     checked = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout[-200:]
