@@ -102,7 +102,11 @@ def errors_page() -> str:
         meaning = _sentence(root.__doc__) if root is not roots[0] else "Anything else: a defect."
         code = root.wire_code
         lines.append(_row(f"`{root.__name__}`", root.exit_code, code, status[code], meaning))
-    lines += ["", "Ctrl-C and SIGTERM end a program with 130.", "", "## Leaves", ""]
+    lines += [
+        "",
+        "Ctrl-C and SIGTERM end a program with 130. A daemon or a session that is up ends with",
+    ]
+    lines += ["0 by SIGTERM.", "", "## Leaves", ""]
     lines += [_row("class", "package", "root", "exit", "meaning"), _row(*["---"] * 5)]
     leaves = set(_subclasses(satchel_errors.SatchelError)) - set(roots)
     leaves = {leaf for leaf in leaves if leaf.__module__.split(".")[0] in PACKAGES}
@@ -179,9 +183,10 @@ def settings_page() -> str:
     """Every key of every settings file, with its default and its meaning."""
     lines = ["# Settings", "", MADE, ""]
     lines += [
-        "A settings file is TOML, in `$XDG_CONFIG_HOME/satchel` or where `--config` says. A file",
-        "that is missing is an empty one; a key that is not listed here is an error. `_` may be",
-        "written as `-`. The folders of a user who has not set these variables are `~/.config`,",
+        "A settings file is TOML, in `$XDG_CONFIG_HOME/satchel` or where `--config` says. A user",
+        "who has none has the one in `/etc/satchel`, if it is there. A file that is missing is an",
+        "empty one; a key that is not listed here is an error. `_` may be written as `-`. The",
+        "folders of a user who has not set these variables are `~/.config`,",
         "`~/.local/share`, `~/.local/state`, `~/.cache`, and `/tmp/satchel-UID` for sockets.",
         "",
     ]
