@@ -117,8 +117,8 @@ def _report(name: str, error: SatchelError) -> None:
 def serve_until_signal(announcement: str, leave: queue.SimpleQueue[None] | None = None) -> None:
     """Say that a daemon is ready, then wait, at most until something is put into `leave`, which a
     signal's handler may do. Ctrl-C and SIGTERM end the wait, and the program."""
-    print(announcement, file=sys.stderr, flush=True)
     ready()
+    print(announcement, file=sys.stderr, flush=True)
     wait_for(leave or queue.SimpleQueue())
 
 

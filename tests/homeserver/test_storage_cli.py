@@ -435,7 +435,7 @@ def test_ctrl_c_twice_and_sigterm_end_serve_volume_cleanly(imported: Program) ->
     socket = imported.folder / "nbd"
     for signals in ([signal.SIGTERM], [signal.SIGINT] * 3, [signal.SIGINT, signal.SIGTERM]):
         process = imported.start("serve-volume", "disk", "--socket", socket)
-        assert eventually(socket.exists)
+        assert eventually(lambda: "volume disk at" in imported.log.read_text())
         for number in signals:
             process.send_signal(number)
         ended = signals[0] == signal.SIGTERM
