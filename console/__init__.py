@@ -5,6 +5,7 @@
 - startup: Ctrl-C is quiet before the rest is imported
 - program: a click group run as a program: errors become one line and an exit code
 - commands: such a group, whose commands are imported when they are wanted; options of all programs
+- manager: what systemd is told of a program that it started
 - progress: a bar with rate and time left on a terminal, nothing elsewhere
 - output: the same answer as a table for people or as JSON for programs
 - logs: logging, configured by programs only
@@ -17,10 +18,12 @@ from satchel.deferred import deferred
 if TYPE_CHECKING:
     from console.commands import program_group
     from console.logs import log_to_stderr
+    from console.manager import tell_manager
     from console.output import print_table, show, size
     from console.program import (
         deaf_to_signals,
         json_option,
+        ready,
         run_program,
         serve_until_signal,
         wait_for,
@@ -38,9 +41,11 @@ __all__ = [
     "log_to_stderr",
     "print_table",
     "program_group",
+    "ready",
     "run_program",
     "serve_until_signal",
     "show",
     "size",
+    "tell_manager",
     "wait_for",
 ]

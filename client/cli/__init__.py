@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from client.cli.names import services, surrogates
 from client.settings import ClientSettings
 from console import program_group
 
@@ -20,12 +21,15 @@ COMMANDS = {
     "share": "Shares of home's.",
     "status": "Show the session of SERVICE.",
     "stop": "End the session of SERVICE and its replicas on surrogates.",
+    "try": "See it all on this machine: home, surrogates, a move.",
     "uplink": "Cloud storage of other programs, with the radio asleep.",
 }
 """What --help says of each. Each is a module."""
 
+NAMES = {"service": services, "surrogate": surrogates, "surrogates": surrogates}
 
-@program_group(__name__, COMMANDS, ClientSettings, "client.toml")
+
+@program_group(__name__, COMMANDS, ClientSettings, "client.toml", NAMES)
 def group(settings: ClientSettings) -> ClientSettings:
     """Use your services wherever you are."""
     return settings

@@ -22,7 +22,7 @@ from client.fronts.ports import LocalPort, only_local
 from client.runner import Accepted, Carried, Runner
 from client.running import control_socket, only_session
 from client.settings import ClientSettings, Policy
-from console import deaf_to_signals, json_option, show, wait_for
+from console import deaf_to_signals, json_option, ready, show, wait_for
 from satchel.errors import SatchelError
 from satchel.readiness import allow_descriptors
 from wire import serve
@@ -101,6 +101,7 @@ def command(
             place = control_socket(settings, service)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
             show({"service": service, "url": urls[0], "urls": urls}, as_json=as_json)
+            ready()
             stack.enter_context(live(runner.status))
             if surrogate:
                 _move(runner, surrogate)

@@ -10,6 +10,7 @@ import click
 
 from console import program_group
 from homeserver.cli.context import Context
+from homeserver.cli.names import images, recipes, services, shares, volumes
 from homeserver.settings import HomeSettings
 
 COMMANDS = {
@@ -36,8 +37,24 @@ COMMANDS = {
 }
 """What --help says of each. Each is a module."""
 
+NAMES = {
+    "export.name": volumes,
+    "forget.names": volumes,
+    "image.name": images,
+    "image.target": recipes,
+    "import.name": volumes,
+    "launches": services,
+    "serve-volume.name": volumes,
+    "service": services,
+    "service.add.name": images,
+    "service.image": images,
+    "service.name": services,
+    "share": shares,
+    "share.name": shares,
+}
 
-@program_group(__name__, COMMANDS, HomeSettings, "home.toml")
+
+@program_group(__name__, COMMANDS, HomeSettings, "home.toml", NAMES)
 @click.option(
     "--store",
     type=click.Path(path_type=Path),

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from console import program_group
+from surrogate.cli.names import replicas
 from surrogate.settings import SurrogateSettings
 
 COMMANDS = {
@@ -17,7 +18,7 @@ COMMANDS = {
 """What --help says of each. Each is a module."""
 
 
-@program_group(__name__, COMMANDS, SurrogateSettings, "surrogate.toml")
+@program_group(__name__, COMMANDS, SurrogateSettings, "surrogate.toml", {"replica": replicas})
 def group(settings: SurrogateSettings) -> SurrogateSettings:
     """A hotspot's daemon: replicas of people's services, resumed lazily."""
     return settings

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -219,3 +220,37 @@ def test_no_bar_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
         progress(2, 2)
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""
+
+
+DAEMON = """\
+import click, sys
+from console import run_program, serve_until_signal
+@click.command()
+def command():
+    try:
+        serve_until_signal("up")
+    finally:
+        print("put away", flush=True)
+run_program(command, "daemon")
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_daemon_that_is_told_to_end_has_not_failed(
+    short_path: Path, number: signal.Signals, code: int
+) -> None:
+    """As systemd starts it: it hears when the daemon is up, and that it is ending."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(short_path / "notify"))
+        manager.settimeout(60)
+        process = subprocess.Popen(
+            [sys.executable, "-c", DAEMON],
+            stdout=subprocess.PIPE,
+            env=os.environ | {"NOTIFY_SOCKET": str(short_path / "notify")},
+            text=True,
+        )
+        assert manager.recv(64) == b"READY=1"
+        process.send_signal(number)
+        assert process.communicate(timeout=60)[0] == "put away\n"
+        assert process.returncode == code
+        assert manager.recv(64) == b"STOPPING=1"

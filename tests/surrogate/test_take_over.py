@@ -113,7 +113,7 @@ class Spot:
     def end(self) -> None:
         assert self.daemon is not None
         self.daemon.terminate()
-        assert self.daemon.wait(PATIENCE) == 130
+        assert self.daemon.wait(PATIENCE) == 0
 
     def create(self, replica: str = REPLICA) -> ReplicaStatus:
         manifest = self.checkpoint.manifest.to_json()
