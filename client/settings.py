@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from chunkstore import SealKeys
 from client.uplink.settings import UplinkSettings
 from replay import Durability
 from satchel.errors import NotFoundError
@@ -65,6 +66,11 @@ class ClientSettings:
             check_name(name, "host")
         if RESERVED in self.surrogates:
             raise BadName(f"{RESERVED} cannot name a surrogate", why="it names the home server")
+
+    @property
+    def media_keys(self) -> SealKeys:
+        """The keys of sealed media that this client opens, with its SSH key where it can."""
+        return SealKeys(self.data / "media-keys", (config_dir() / "id_ed25519",))
 
     @property
     def client_name(self) -> str:

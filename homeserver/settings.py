@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from chunkstore import SealKeys
 from homeserver.wishes import MachineWish
 from satchel.paths import SHARE_SOCKET, cache_dir, data_dir, runtime_dir
 from satchel.retention import Policy
@@ -78,6 +79,11 @@ class HomeSettings:
             self, positive=(*positive, "share_lease_seconds"), not_negative=("unpacked_mib",)
         )
         _ = self.policy, self.machine  # their numbers are checked
+
+    @property
+    def media_keys(self) -> SealKeys:
+        """The keys of sealed media that were made here."""
+        return SealKeys(self.data / "media-keys")
 
     @property
     def policy(self) -> Policy:
