@@ -70,7 +70,7 @@ class ClientSettings:
     @property
     def media_keys(self) -> SealKeys:
         """The keys of sealed media that this client opens, with its SSH key where it can."""
-        return SealKeys(self.data / "media-keys", (config_dir() / "id_ed25519",))
+        return SealKeys(self.data / "media-keys", (self.home.identity,))
 
     @property
     def client_name(self) -> str:

@@ -114,7 +114,7 @@ def test_media_commit(store: Store, media: Media) -> None:
         head = struct.pack("<IHH", len(content), 0, len(path)) + hashlib.sha256(content).digest()
         assert data[at : at + 40 + len(path)] == head + path.encode()
         at += 40 + len(path)
-    assert checkpoint.paths[1] == "checkpoints/notes-0000000000000001.sig"
+    assert media.paths(checkpoint)[1] == "checkpoints/notes-0000000000000001.sig"
     assert data[at:] == struct.pack("<Q", checksum64(data[:at]))
 
 
