@@ -180,8 +180,9 @@ class Media:
 
     @staticmethod
     def redescribe(root: str | os.PathLike[str]) -> None:
-        """Write what makes it a medium anew, where that is lost or damaged; of a sealed one only
-        home's copy has that. Raises MediaNotFound where there are no packs either."""
+        """Write what makes it a medium anew, where that is lost or damaged. Nothing happens to a
+        sealed one, which without its UUID has no key. Raises MediaNotFound where there are no packs
+        either."""
         if wrapped_key(Path(root)) is None:
             _core.Media.redescribe(root, str(uuid.uuid4()), b"")
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from chunkstore import SealKeys
 from client.uplink.settings import UplinkSettings
 from replay import Durability
 from satchel.errors import NotFoundError
@@ -16,6 +15,9 @@ from satchel.names import BadName, check_name, host_name
 from satchel.paths import config_dir, data_dir, runtime_dir, state_dir
 from satchel.settings import require_numbers
 from wire import Peer
+
+if TYPE_CHECKING:
+    from chunkstore import SealKeys
 
 RESERVED = "home"
 
@@ -70,6 +72,8 @@ class ClientSettings:
     @property
     def media_keys(self) -> SealKeys:
         """The keys of sealed media that this client opens, with its SSH key where it can."""
+        from chunkstore import SealKeys  # what talks to the daemon gets by without it
+
         return SealKeys(self.data / "media-keys", (self.home.identity,))
 
     @property

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from chunkstore import SealKeys
 from homeserver.wishes import MachineWish
 from satchel.paths import SHARE_SOCKET, cache_dir, data_dir, runtime_dir
 from satchel.retention import Policy
 from satchel.settings import require_numbers
+
+if TYPE_CHECKING:
+    from chunkstore import SealKeys
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class HomeSettings:
     @property
     def media_keys(self) -> SealKeys:
         """The keys of sealed media that were made here."""
+        from chunkstore import SealKeys  # what talks to the daemon gets by without it
+
         return SealKeys(self.data / "media-keys")
 
     @property

@@ -51,10 +51,10 @@ def defrag(settings: ClientSettings, root: Path | None, as_json: bool) -> None:
 )
 @click.pass_obj
 def unlock(settings: ClientSettings, root: Path | None, phrase: str) -> None:
-    """Open a sealed medium with its recovery phrase, for this client and from now on.
+    """Open a sealed medium with its recovery phrase.
 
-    ROOT is where the medium is mounted [default: the settings' media]. A client whose SSH key
-    `satchel-home media init --for` was given needs no phrase.
+    From then on this client opens it. ROOT is where it is mounted [default: the settings' media].
+    A client whose SSH key `satchel-home media init --for` was given needs no phrase.
     """
     if root is None and not settings.media:
         raise UsageError("no medium is named", fix="say where it is mounted")

@@ -19,10 +19,15 @@ from chunkstore import (
     media_uuid,
     new_seal,
 )
+from homeserver.media import media_contents, verify_media
 from replay import Log, Operation
 from satchel.errors import UsageError
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber
 from tests.chunkstore.content import noise
+from tests.conftest import requires
+from tests.homeserver.conftest import Bench
+from tests.homeserver.test_carry import run
+from tests.scripted import operation
 
 SERVICE = "diary-of-anna"
 SECRET = b"the password is correct horse battery staple"
@@ -174,6 +179,27 @@ def test_a_stick_whose_key_was_taken_off_it_is_not_taken_for_one_in_clear(tmp_pa
     with Media.open(stick.root, stick.home) as media:
         assert media.sealed
         assert media.checkpoints(SERVICE)
+
+
+@requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
+def test_home_works_with_a_sealed_stick_as_with_another(bench: Bench, tmp_path: Path) -> None:
+    root, keys = tmp_path / "stick", bench.home.settings.media_keys
+    root.mkdir()
+    Media.init(root, new_seal([]), keys).close()
+    service = bench.running()
+    run(service, 1, 3)
+    bench.home.carry("notes", root)
+    with Media.open(root, keys) as media:
+        path, secret = media.log_path("notes"), media.log_secret("notes")
+        after = OperationNumber(3)
+        with Log.open(path, after=after, key=service.log_key, secret=secret) as log:
+            for number in (4, 5):
+                log.append(operation(number))
+    assert bench.home.sync(["notes"], root).reconciled == 2
+    assert bench.home.carry("notes", root).operation == 5
+    assert verify_media(root, keys=keys)["ok"]
+    assert {row["service"] for row in media_contents(root, keys)} == {"notes"}
+    assert not any(b"notes" in path.name.encode() for path in root.rglob("*"))
 
 
 def test_a_revoked_stick_is_refused(tmp_path: Path) -> None:
