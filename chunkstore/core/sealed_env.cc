@@ -30,10 +30,11 @@ Status Failed(const char* what) { return Status::Make(Kind::kIo, what, "OpenSSL 
 class Sealer {
  public:
   Sealer(const SealKey& key, const std::string& name)
-      : key_(key), bound_(sizeof(uint64_t), '\0'), context_(EVP_CIPHER_CTX_new()) {
+      : bound_(sizeof(uint64_t), '\0'), context_(EVP_CIPHER_CTX_new()) {
     bound_ += name;
+    keyed_ = context_ != nullptr && EVP_CipherInit_ex(context_.get(), EVP_aes_256_gcm(), nullptr,
+                                                      key.data(), nullptr, /*seals=*/1) == 1;
   }
-  ~Sealer() { OPENSSL_cleanse(key_.data(), key_.size()); }
 
   Status Seal(uint64_t number, const uint8_t* content, uint8_t* block) {
     uint8_t* const sealed = block + kSealNonceSize;
@@ -68,15 +69,14 @@ class Sealer {
     std::memcpy(bound_.data(), &number, sizeof number);
     int size = 0;
     const auto* bound = reinterpret_cast<const uint8_t*>(bound_.data());
-    return context_ != nullptr &&
-           EVP_CipherInit_ex(context_.get(), EVP_aes_256_gcm(), nullptr, key_.data(), nonce,
-                             seals) == 1 &&
+    return keyed_ &&
+           EVP_CipherInit_ex(context_.get(), nullptr, nullptr, nullptr, nonce, seals) == 1 &&
            EVP_CipherUpdate(context_.get(), nullptr, &size, bound,
                             static_cast<int>(bound_.size())) == 1;
   }
 
-  SealKey key_;
   std::string bound_;
+  bool keyed_ = false;
   const std::unique_ptr<EVP_CIPHER_CTX, FreeContext> context_;
 };
 
@@ -112,8 +112,16 @@ class SealedFile final : public File {
     while (*got < n) {
       const uint64_t first = (offset + *got) / kSealedContent;
       const size_t skip = (offset + *got) % kSealedContent;
+      if (first == kept_number_) {
+        const size_t part = std::min(n - *got, kSealedContent - skip);
+        std::memcpy(to + *got, kept_ + skip, part);
+        *got += part;
+        continue;
+      }
       const size_t count = std::min<uint64_t>(kTogether, BlocksOf(skip + n - *got));
       SATCHEL_RETURN_IF_ERROR(ReadBlocks(first, count, content));
+      std::memcpy(kept_, content + (count - 1) * kSealedContent, kSealedContent);
+      kept_number_ = first + count - 1;
       const size_t part = std::min(n - *got, count * kSealedContent - skip);
       std::memcpy(to + *got, content + skip, part);
       *got += part;
@@ -180,6 +188,7 @@ class SealedFile final : public File {
 
   Status Write(uint64_t offset, const uint8_t* data, size_t n) REQUIRES(mutex_) {
     padded_ = false;
+    kept_number_ = kNone;
     uint8_t content[kSealedContent];
     while (n > 0) {
       const uint64_t first = offset / kSealedContent;
@@ -194,8 +203,7 @@ class SealedFile final : public File {
             sealer_.Seal(first + count, content, buffer_ + count * kSealedBlock));
         filled += part;
       }
-      SATCHEL_RETURN_IF_ERROR(
-          file_->WriteAt(first * kSealedBlock, buffer_, count * kSealedBlock));
+      SATCHEL_RETURN_IF_ERROR(file_->WriteAt(first * kSealedBlock, buffer_, count * kSealedBlock));
       blocks_ = std::max(blocks_, first + count);
       offset += filled;
       data += filled;
@@ -249,6 +257,11 @@ class SealedFile final : public File {
   uint64_t blocks_ GUARDED_BY(mutex_) = 0;  // in the file
   bool padded_ GUARDED_BY(mutex_) = true;
   uint8_t buffer_[kTogether * kSealedBlock] GUARDED_BY(mutex_);
+
+  // The content of the block that was read last: records stand one behind the other.
+  static constexpr uint64_t kNone = ~uint64_t{0};
+  uint64_t kept_number_ GUARDED_BY(mutex_) = kNone;
+  uint8_t kept_[kSealedContent] GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -8,10 +8,11 @@
 //   block := nonce (12)  ciphertext (4068)  tag (16)
 //
 // A block is sealed with AES-256-GCM under the key, with a nonce that is drawn anew each time it is
-// written. The additional data is the number of the block (u64) and the file's name without folders,
-// so that no block passes for another one. The last 8 bytes of the last block are the length of the
-// content (u64); between the content and these are zeros, as many as padding takes (PaddedSize).
-// Sync writes them; what is appended after that overwrites them, and the next Sync writes them anew.
+// written. The additional data is the number of the block (u64) and the file's name without
+// folders, so that no block passes for another one. The last 8 bytes of the last block are the
+// length of the content (u64); between the content and these are zeros, as many as padding takes
+// (PaddedSize). Sync writes them; what is appended after that overwrites them, and the next Sync
+// writes them anew.
 //
 // Who wrote a block and when is not told by that: a file can be cut off or put back. A block that
 // does not open reads as zeros, because all that is kept in such files checks itself, and damage is
