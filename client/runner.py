@@ -134,7 +134,7 @@ class Runner:
         if self.media is None:
             self.settings.require_home(otherwise="; or name media that have a checkpoint")
         else:
-            self._chunks = Media.open(self.media)
+            self._chunks = Media.open(self.media, self.settings.media_keys)
         reached = self._reach_home(take_over)
         found = candidates(self.service, self._chunks, reached, self.settings.allowed_signers)
         if "carry" in found[0].manifest.adapter:
@@ -343,9 +343,11 @@ class Runner:
 
     def _journal(self) -> Journal:
         spare = self.settings.data / "log" / self.service
-        path = Media.log_path(self.media, self.service) if self.media else spare
-        key = self._keys.get(self.service) if self.media else None
-        return Journal(path, spare, self.settings.durability, key)
+        if self._chunks is None:
+            return Journal(spare, spare, self.settings.durability)
+        path, secret = self._chunks.log_path(self.service), self._chunks.log_secret(self.service)
+        key = self._keys.get(self.service)
+        return Journal(path, spare, self.settings.durability, key, secret)
 
     def _join_home(self) -> None:
         if self._home:

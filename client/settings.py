@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from client.uplink.settings import UplinkSettings
 from replay import Durability
@@ -15,6 +15,9 @@ from satchel.names import BadName, check_name, host_name
 from satchel.paths import config_dir, data_dir, runtime_dir, state_dir
 from satchel.settings import require_numbers
 from wire import Peer
+
+if TYPE_CHECKING:
+    from chunkstore import SealKeys
 
 RESERVED = "home"
 
@@ -65,6 +68,13 @@ class ClientSettings:
             check_name(name, "host")
         if RESERVED in self.surrogates:
             raise BadName(f"{RESERVED} cannot name a surrogate", why="it names the home server")
+
+    @property
+    def media_keys(self) -> SealKeys:
+        """The keys of sealed media that this client opens, with its SSH key where it can."""
+        from chunkstore import SealKeys  # what talks to the daemon gets by without it
+
+        return SealKeys(self.data / "media-keys", (self.home.identity,))
 
     @property
     def client_name(self) -> str:

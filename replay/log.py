@@ -35,6 +35,7 @@ from typing import Literal
 
 from replay.chain import SEAL_SIZE, TRAILER_SIZE, UNSEALED, encode_trailer, seal
 from replay.operations import Operation, OperationGap, RecordInvalid
+from replay.secrecy import conceal, reveal
 from replay.segments import (
     BASE,
     SEGMENT_HEADER_SIZE,
@@ -105,6 +106,7 @@ class Log:
         durability: Durability,
         segment_bytes: int,
         key: bytes | None,
+        secret: bytes | None,
     ) -> None:
         """Not for callers: see `open`."""
         self.path = path
@@ -112,6 +114,7 @@ class Log:
         self.doubtful = _doubtful(segments) if key else frozenset()
         """The operations that the log had when it was opened and nobody with the key wrote."""
         self._key = key
+        self._secret = secret
         self._segments = segments
         self._durability = durability
         self._segment_bytes = segment_bytes
@@ -138,10 +141,12 @@ class Log:
         segment_bytes: int = SEGMENT_BYTES,
         read_only: bool = False,
         key: bytes | None = None,
+        secret: bytes | None = None,
     ) -> Log:
         """The log at a path, whose folder is made if need be; `after`: where a new log starts.
 
         key: 32 bytes, which seal what is appended; without one nothing is doubtful.
+        secret: 32 bytes, under which operations are concealed there; without one they are in clear.
         read_only: changes nothing, not even a torn end, and takes no lock; append raises
         LogReadOnly. Raises LogCorrupt, LogUnsupported, LogBusy, LogFull, LogReadOnly,
         LogGone, NotRegular.
@@ -154,7 +159,7 @@ class Log:
                 segments, torn = _load(path, key, repair=not read_only)
                 if not segments and not read_only:
                     segments = [_fresh(path, after, segment_bytes)]
-                log = cls(path, segments, durability, segment_bytes, key)
+                log = cls(path, segments, durability, segment_bytes, key, secret)
                 log.torn = torn
                 log._lock_fd = lock_fd
                 if not read_only:
@@ -210,11 +215,12 @@ class Log:
                 raise OperationGap(
                     f"cannot log in {self.path}", number=operation.number, last=self._last
                 )
-            if self._segments[-1].full(operation.record_size, self._segment_bytes):
-                self._roll(operation.record_size)
-            sealed = self._write(operation)
+            kept = conceal(self._secret, operation) if self._secret else operation
+            if self._segments[-1].full(kept.record_size, self._segment_bytes):
+                self._roll(kept.record_size)
+            sealed = self._write(kept)
             with self._lock:
-                self._segments[-1].add(operation.record_size, sealed)
+                self._segments[-1].add(kept.record_size, sealed)
                 self._last = operation.number
                 if self._durability == "each":
                     self._durable = operation.number
@@ -232,7 +238,7 @@ class Log:
         Raises OperationsCut, LogCorrupt (the medium went bad since it was opened), LogGone.
         """
         number = OperationNumber(after + 1)
-        with _SegmentReader() as reader:
+        with _SegmentReader(self._secret) as reader:
             while (found := self._find(number)) is not None:
                 if isinstance(found, Segment):
                     operation = reader.read(found, number)
@@ -455,7 +461,8 @@ class Log:
 class _SegmentReader:
     """Keeps the segment open that was read last."""
 
-    def __init__(self) -> None:
+    def __init__(self, secret: bytes | None) -> None:
+        self._secret = secret
         self._segment: Segment | None = None
         self._fd = -1
 
@@ -481,6 +488,8 @@ class _SegmentReader:
             record = os.pread(self._fd, size, offset)
         try:
             operation = Operation.decode(record)
+            if self._secret:
+                operation = reveal(self._secret, operation)
         except RecordInvalid as error:
             raise LogCorrupt(segment.path, offset, error.why or error.what, number - 1) from error
         if operation.number != number:

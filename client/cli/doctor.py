@@ -65,7 +65,7 @@ def command(
     check_name(service, "service")
     if hosts:
         return _hosts(settings, service, media, hosts, as_json=as_json)
-    records = _logged(media, service) if media else b""
+    records = _logged(settings, media, service) if media else b""
     with Links(settings.run / "l" / f"doctor-{os.getpid()}") as links:
         home = links.open(HOME, settings.require_home())
         path = f"/v1/services/{service}/doctor"
@@ -100,17 +100,17 @@ def _newest(settings: ClientSettings, service: str, media: Path | None) -> Manif
     """The checkpoint that a session would go on from, as far as its owner signed it."""
     signers = settings.allowed_signers
     if media:
-        with Media.open(media) as opened:
+        with Media.open(media, settings.media_keys) as opened:
             return candidates(service, opened, None, signers)[0].manifest
     with Links(settings.run / "l" / f"doctor-{os.getpid()}") as links:
         home = HomeService(links.open(HOME, settings.require_home()), service, "doctor")
         return verified(service, *home.checkpoint(), HOME, signers)
 
 
-def _logged(media: Path, service: str) -> bytes:
-    with Media.open(media):
-        path = Media.log_path(media, service)
-    with Log.open(path, read_only=True) as log:
+def _logged(settings: ClientSettings, media: Path, service: str) -> bytes:
+    with Media.open(media, settings.media_keys) as opened:
+        path, secret = opened.log_path(service), opened.log_secret(service)
+    with Log.open(path, read_only=True, secret=secret) as log:
         return encode_operations(log.read(OperationNumber(log.first - 1)))
 
 
