@@ -3,6 +3,7 @@
 """Somebody finds the stick, has all the time in the world, and none of its keys."""
 
 import hashlib
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +25,10 @@ from replay import Log, Operation
 from satchel.errors import UsageError
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber
 from tests.chunkstore.content import noise
-from tests.conftest import requires
+from tests.client.world import World, post
 from tests.homeserver.conftest import Bench
 from tests.homeserver.test_carry import run
+from tests.needs import requires
 from tests.scripted import operation
 
 SERVICE = "diary-of-anna"
@@ -200,6 +202,31 @@ def test_home_works_with_a_sealed_stick_as_with_another(bench: Bench, tmp_path: 
     assert verify_media(root, keys=keys)["ok"]
     assert {row["service"] for row in media_contents(root, keys)} == {"notes"}
     assert not any(b"notes" in path.name.encode() for path in root.rglob("*"))
+
+
+@requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh", "ssh-keygen")
+def test_a_client_works_with_a_sealed_stick_and_a_surrogate_gets_no_key(world: World) -> None:
+    shutil.rmtree(world.stick)
+    world.stick.mkdir()
+    keys = world.home.settings.media_keys
+    Media.init(world.stick, new_seal([world.key.public]), keys).close()
+    world.home.launch("notes")
+    world.home.home.carry("notes", world.stick)
+    runner = world.runner()
+    assert post(world.proxy(runner), body=SECRET).status_code == 200
+    runner.close()
+    files = [path.read_bytes() for path in world.stick.rglob("*") if path.is_file()]
+    assert not any(word in data for data in files for word in (SECRET, b"/api/notes", b"POST"))
+    world.home.cut()
+    runner = world.runner()  # from the stick alone, log included
+    runner.move("a")
+    assert post(world.proxy(runner), body=SECRET).status_code == 200
+    assert runner.session.journal.last == 2
+    for place in (world.spots["a"].folder, world.spots["b"].folder):
+        kept = keys.seal_of(world.stick, media_uuid(world.stick))
+        assert kept is not None
+        regular = (path for path in place.rglob("*") if path.is_file())
+        assert not any(kept.key in path.read_bytes() for path in regular)
 
 
 def test_a_revoked_stick_is_refused(tmp_path: Path) -> None:
