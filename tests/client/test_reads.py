@@ -51,11 +51,18 @@ def make(places: Places, policy: Policy, *, seconds: float = 60.0) -> Session:
         response_seconds=seconds,
         policy=policy,
         read_only=lambda operation: operation.payload.startswith(b"read"),
+        sample=lambda: False,
     )
 
 
 def stateless(policy: Policy) -> Session:
-    return Session(Journal(None, None), stateful=False, response_seconds=60.0, policy=policy)
+    return Session(
+        Journal(None, None),
+        stateful=False,
+        response_seconds=60.0,
+        policy=policy,
+        sample=lambda: False,
+    )
 
 
 def call(session: Session, text: str) -> Answer:
