@@ -35,7 +35,9 @@ class ClientSettings:
     run:              sockets; keep the path short
     home:             the home server
     surrogates:       the surrogates that are known, by name
-    allowed_signers:  who may sign checkpoints, as `owner`: `satchel-home init` prints the line
+    allowed_signers:  who may sign checkpoints, as `owner`: `satchel-home init` prints the line; a
+                      file `revoked_keys` beside it says who may not any more, as a KRL of OpenSSH
+                      or one public key a line
     media:            where the medium is mounted; empty: none
     durability:       `each` operation is durable in the journal before it is sent; `interval`;
                       `off`
