@@ -77,6 +77,10 @@ class Provisional:
         """Home has answered it."""
         self._since.pop(key, None)
 
+    def has(self, key: Hashable) -> bool:
+        """Whether it waits for home."""
+        return key in self._since
+
     def executed(self, upto: OperationNumber) -> None:
         """Home has answered every operation up to that one."""
         for key in [k for k in self._since if isinstance(k, int) and k <= upto]:

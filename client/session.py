@@ -20,13 +20,12 @@ import dataclasses
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass, field
 
+from client.answers import Answer, Pending, Tally
 from client.comparison import Comparison, Divergence
 from client.endpoints import HOME
-from client.feed import FINAL, Endpoint, Feed, Read
+from client.feed import FINAL, Endpoint, Feed, FeedState, Read
 from client.foreground import Foreground
 from client.journal import Encode, Journal
 from client.provisional import Limit, Provisional
@@ -65,57 +64,6 @@ class NotStable(UnavailableError):
 
 class Diverged(IntegrityError):
     """A replica answered an operation otherwise than home did."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The first response to an operation. seconds: since the call; stable: at the moment of the
-    acknowledgement. Of a read of a stateful service, `number` is that of the last operation that it
-    shows for sure, and `stable` says whether home has that one."""
-
-    number: OperationNumber
-    payload: bytes
-    leader: str
-    seconds: float
-    stable: bool
-
-
-@dataclass
-class Pending:
-    """An operation that waits for its first response. told: notified when its waiter has to look;
-    it has the session's lock, and a waiter of its own: a hundred that wait are not all woken by
-    each other's responses."""
-
-    told: threading.Condition
-    began: float
-    operation: Operation | None = None
-    answer: Answer | None = None
-    held: tuple[Feed, Answer] | None = None
-    """A stranger's, where no more of these may be believed now."""
-    on_early: Callable[[bytes], None] | None = None
-    said_early: Feed | None = None
-    """The one replica whose early answers are told: what others draw on the way may differ."""
-
-
-@dataclass
-class Tally:
-    """What a session has seen so far. divergences: the first ones, for people to look at.
-
-    answered_seconds: what all that were answered took together, from the call to its answer.
-    samples: reads that home was asked as well, and whose answers were compared.
-    sent_bytes: of operations, to all replicas; sent_bytes_if_all: what they were, had every read
-    gone to every replica.
-    """
-
-    first_responses: Counter[str] = field(default_factory=Counter)
-    later_responses: int = 0
-    samples: int = 0
-    diverged: int = 0
-    answered: int = 0
-    answered_seconds: float = 0.0
-    sent_bytes: int = 0
-    sent_bytes_if_all: int = 0
-    divergences: list[dict[str, object]] = field(default_factory=list)
 
 
 class Session:
@@ -270,6 +218,23 @@ class Session:
         for feed in feeds:
             self.drop(feed.name, timeout=0.2)
         self.journal.close()
+
+    def confirmed(self, answer: Answer, timeout: float) -> bool:
+        """Whether home, or somebody who is believed, has said the same; waiting up to `timeout`
+        seconds for it. A read that is no sample is not confirmed by anybody."""
+        read, feed = answer.read, answer.feed
+        if feed is None or feed.name in self._believed:
+            return True
+
+        def heard() -> bool:
+            if read is None:
+                return not self.provisional.has(answer.number)
+            return any(other.name == HOME for other in read.heard)
+
+        with self._changed:
+            if read is None or read.apart is not None or not timeout:
+                self._changed.wait_for(lambda: heard() or self._refusal, timeout)
+            return heard() and feed.state is not FeedState.QUARANTINED
 
     def wait_stable(self, timeout: float) -> bool:
         """Whether home has everything on disk, waiting up to `timeout` seconds for it."""
@@ -485,6 +450,8 @@ class Session:
                 leader=read.leader.name if read.leader else "",
                 seconds=time.monotonic() - began,
                 stable=not self.stateful or self.journal.stable >= number,
+                feed=read.leader,
+                read=read,
             )
 
     def _compare(
@@ -510,6 +477,7 @@ class Session:
             leader=feed.name,
             seconds=time.monotonic() - pending.began,
             stable=False,
+            feed=feed,
         )
         if self._takes(feed):
             self._believe(pending, feed, answer)
@@ -542,6 +510,7 @@ class Session:
             fix="`satchel doctor` looks for the cause",
         )
         if feed.quarantine(error):
+            self.tally.quarantined += 1
             self._comparison.forget(feed)
             self._on_quarantine(divergence)
 

@@ -148,7 +148,7 @@ def _session(
     else:
         stack.callback(runner.close)
         port = only_local(service, chosen)
-        front = open_front(runner.manifest.adapter["kind"], runner.session, port)
+        front = open_front(runner.manifest.adapter["kind"], runner.session, port, service)
         stack.callback(front.close)
         return runner, control_app(runner, front, stop), [front.url]
     carried = CarryRunner(settings, service, media=media)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from client.answers import Answer
 from client.endpoints import HOME
 from client.feed import FeedState
 from client.journal import Journal
 from client.provisional import Limit, NotConfirmed
 from client.reads import SAMPLED
-from client.session import Answer, Session
+from client.session import Session
 from client.settings import Policy
 from replay import Operation, Response
 from satchel.ids import OperationNumber

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from client import pace, reads
+from client.answers import Answer
 from client.endpoints import HOME
 from client.feed import Feed, FeedState
 from client.history import History
@@ -20,7 +21,7 @@ from client.journal import Journal
 from client.pace import Pace
 from client.planner import Plan, Planner
 from client.routes import Prediction, Route, Situation
-from client.session import Answer, NoResponse, Session
+from client.session import NoResponse, Session
 from client.settings import ClientSettings, Policy
 from replay import Operation
 from replay.adapters import http
