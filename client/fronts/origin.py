@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The origin of a replayed service in a browser, and what of an answer a browser may keep.
 
-The origin is http://SERVICE.localhost:PORT. Cookies do not tell ports of one host apart, so at
+The origin is SERVICE.localhost:PORT, over HTTP. Cookies do not tell ports of one host apart, so at
 127.0.0.1 a browser would send those of other programs along, to every surrogate. A browser that
 comes there by another name is sent to this one. Programs that are no browsers use either.
 
@@ -16,7 +16,7 @@ import threading
 
 from client.answers import Answer
 from client.session import Session
-from replay.adapters.http import HttpResponse
+from replay.adapters import http
 from satchel.errors import AccessError, UnavailableError
 
 CONFIRM_SECONDS = 10.0
@@ -54,7 +54,7 @@ def elsewhere(service: str, port: int, asked: dict[str, str], target: str) -> st
 
 
 def kept_headers(
-    session: Session, answer: Answer, response: HttpResponse, *, worker: bool
+    session: Session, answer: Answer, response: http.HttpResponse, *, worker: bool
 ) -> list[tuple[str, str]]:
     """The headers that go to the program. worker: a browser asks for a service worker's script.
 
