@@ -26,6 +26,7 @@ from client.latest import Latest, StateOlder
 from client.log_keys import LogKeys
 from client.planner import Plan
 from client.prestage import Prestager
+from client.provisional import Limit
 from client.quarantine import Quarantine
 from client.reads import read_only
 from client.replicas import BroughtUp, Replicas
@@ -149,6 +150,8 @@ class Runner:
             read_only=read_only(found[0].manifest.adapter),
             on_quarantine=self._on_quarantine,
             early=found[0].manifest.adapter["kind"] in EARLY,
+            limit=Limit.parse(self.settings.provisional),
+            trusted=[name for name, peer in self.settings.surrogates.items() if peer.trusted],
         )
         journal = self._session.journal
         manifest = choose(found, journal, reached) if stateful else found[0].manifest
@@ -249,6 +252,10 @@ class Runner:
             "refusal": str(session.refusal) if session.refusal else None,
             "replicas": self._replicas(surrogates),
             "policy": session.policy,
+            "provisional": session.provisional.count,
+            "provisional_seconds": round(session.provisional.seconds, 1),
+            "provisional_limit": str(session.provisional.limit),
+            "samples": session.tally.samples,
             "answered": session.tally.answered,
             "sent_bytes": session.tally.sent_bytes,
             "sent_bytes_if_all": session.tally.sent_bytes_if_all,

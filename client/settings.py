@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from client.provisional import DEFAULT, Limit
 from client.uplink.settings import UplinkSettings
 from replay import Durability
 from satchel.errors import NotFoundError
@@ -37,12 +38,17 @@ class ClientSettings:
     run:              sockets; keep the path short
     home:             the home server
     surrogates:       the surrogates that are known, by name
-    allowed_signers:  who may sign checkpoints, as `owner`: `satchel-home init` prints the line
+    allowed_signers:  who may sign checkpoints, as `owner`: `satchel-home init` prints the line; a
+                      file `revoked_keys` beside it says who may not any more, as a KRL of OpenSSH
+                      or one public key a line
     media:            where the medium is mounted; empty: none
     durability:       `each` operation is durable in the journal before it is sent; `interval`;
                       `off`
     policy:           who answers what changes nothing: `all`; `nearest`; `hedge`, the nearest and,
                       when it takes longer than usual, the next one as well
+    provisional:      how long and how many answers of surrogates are believed that home has not
+                      confirmed: `60s,20`, one of the two, or `unlimited`; those with `trusted` are
+                      believed anyway
     response_seconds: how long a call waits for its first response
     uplink:           cloud storage of other programs
     """
@@ -58,12 +64,14 @@ class ClientSettings:
     media: str = ""
     durability: Durability = "each"
     policy: Policy = "all"
+    provisional: str = DEFAULT
     response_seconds: float = 300.0
     uplink: UplinkSettings = field(default_factory=UplinkSettings)
 
     def __post_init__(self) -> None:
         """Raises BadName for names that cannot be used, SettingsError for such numbers."""
         require_numbers(self, positive=("response_seconds",), not_negative=("evidence_mib",))
+        Limit.parse(self.provisional)
         for name in (*self.surrogates, *([self.name] if self.name else [])):
             check_name(name, "host")
         if RESERVED in self.surrogates:

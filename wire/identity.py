@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import os
 import re
 import subprocess
 import tempfile
@@ -25,7 +26,10 @@ from satchel.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from wire.errors import LocalProtocolError, SignatureInvalid, SignerUnknown
+from wire.errors import LocalProtocolError, SignatureInvalid, SignerRevoked, SignerUnknown
+
+REVOKED = "revoked_keys"
+"""Beside a file of allowed signers: those of its keys that sign no more."""
 
 _SECONDS = 20.0
 _KEY_TYPE = re.compile(r"(sk-)?(ssh|ecdsa)-[a-z0-9@.-]+")
@@ -92,14 +96,26 @@ def verify_signer(
 ) -> None:
     """Return if a key that the file `allowed_signers` grants to `signer` signed `data`.
 
+    Where a file REVOKED lies beside it, no key counts that is in there: a KRL, or public keys, one
+    a line. A key whose `valid-before` is over does not count either.
+
     Raises SignatureInvalid if the signature is not one of `data`, SignerUnknown if it is one by a
-    key that is not allowed, for this namespace, to this signer.
+    key that is not allowed, for this namespace, to this signer, SignerRevoked.
     """
     if not _SIGNER.fullmatch(signer):
         raise LocalProtocolError(f"{signer[:80]!r} cannot name a signer")
     made_by = signer_of(data, signature, namespace)
     argv = ["-Y", "verify", "-f", str(allowed_signers), "-I", signer, "-n", namespace]
-    done = _with_signature(argv, data, signature)
+    done, revoked = _with_signature(argv, data, signature), allowed_signers.with_name(REVOKED)
+    over = ""
+    if b"has expired" in done.stderr:
+        over = f"its valid-before in {allowed_signers} is over"
+    elif done.returncode == 0 and os.path.lexists(revoked):
+        again = _with_signature([*argv, "-r", str(revoked)], data, signature)
+        over = f"{revoked} revokes it, or cannot be read" if again.returncode != 0 else ""
+    if over:
+        what = f"key {made_by} signs as {signer} no more"
+        raise SignerRevoked(what, why=over, fix="take what a newer key has signed")
     if done.returncode != 0:
         raise SignerUnknown(
             f"key {made_by} may not sign as {signer}",

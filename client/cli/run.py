@@ -52,6 +52,12 @@ MAX_BODY = 1 << 20
     type=click.Choice(typing.get_args(Policy)),
     help="Who answers what changes nothing [default: the settings' policy].",
 )
+@click.option(
+    "--provisional",
+    metavar="LIMIT",
+    help="Answers believed without home: 60s,20, one of the two, unlimited [default: the settings' "
+    "provisional].",
+)
 @click.option("--take-over", is_flag=True, help="Use it although another client holds it.")
 @click.option(
     "--accept-log",
@@ -73,6 +79,7 @@ def command(
     media: Path | None,
     ports: tuple[str, ...],
     policy: Policy | None,
+    provisional: str | None,
     take_over: bool,
     accept_log: bool,
     accept_older: str,
@@ -88,6 +95,8 @@ def command(
         settings.surrogate(surrogate)
     if policy:
         settings = dataclasses.replace(settings, policy=policy)
+    if provisional:
+        settings = dataclasses.replace(settings, provisional=provisional)
     if media is None and settings.media:
         media = Path(settings.media)
     settings.make_folders()
@@ -140,7 +149,7 @@ def _session(
     else:
         stack.callback(runner.close)
         port = only_local(service, chosen)
-        front = open_front(runner.manifest.adapter["kind"], runner.session, port)
+        front = open_front(runner.manifest.adapter["kind"], runner.session, port, service)
         stack.callback(front.close)
         return runner, control_app(runner, front, stop), [front.url]
     carried = CarryRunner(settings, service, media=media)
