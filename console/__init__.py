@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from console.commands import program_group
     from console.logs import log_to_stderr
     from console.manager import tell_manager
-    from console.output import print_table, show, size
+    from console.output import note, print_table, show, size
     from console.program import (
         deaf_to_signals,
         json_option,
@@ -39,6 +39,7 @@ __all__ = [
     "end_at_signals",
     "json_option",
     "log_to_stderr",
+    "note",
     "print_table",
     "program_group",
     "ready",

@@ -46,7 +46,7 @@ def program_group(
         @click.option(
             "--config",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help=f"Settings [default: XDG's {file}, or /etc/satchel/{file}].",
+            help=f"Settings [default: ~/.config/satchel/{file}, or /etc/satchel/{file}].",
         )
         @click.option("-v", "--verbose", is_flag=True, help="Log what is of use to a developer.")
         @click.version_option(package_name="satchel")

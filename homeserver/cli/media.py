@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from chunkstore import Media, media_uuid, new_seal
-from console import bar, json_option, show
+from console import bar, json_option, note, show
 from homeserver.carry import Doubtful
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
@@ -59,11 +59,13 @@ def init(
     if unsealed and recipients:
         raise UsageError("an unsealed medium needs no keys", fix="leave out --for or --unsealed")
     seal = None if unsealed else new_seal([path.read_text() for path in recipients])
+    if not root.is_mount():
+        note(f"{root} is a folder and no mounted medium: what is written there stays on this disk.")
     with Media.init(root, seal, context.settings.media_keys) as media:
         made = {"media": str(root), "uuid": media.uuid, "sealed": media.sealed}
     show(made | ({"phrase": seal.phrase} if seal else {}), as_json=as_json)
     if seal and not as_json:
-        click.echo("Write the phrase down. It is kept nowhere, and opens the medium without home.")
+        note("Write the phrase down. It is kept nowhere, and opens the medium without home.")
 
 
 @command.command("revoke")
@@ -85,10 +87,11 @@ def revoke(context: Context, media: str) -> None:
 def ls(context: Context, media: str | None, as_json: bool) -> None:
     """List the checkpoints on MEDIA, or all media."""
     keys = context.settings.media_keys
-    if media:
-        show(media_contents(find_media(media), keys), as_json=as_json, columns=ON_MEDIUM)
-    else:
-        show(mounted_media(keys), as_json=as_json, columns=MOUNTED)
+    rows = media_contents(find_media(media), keys) if media else mounted_media(keys)
+    show(rows, as_json=as_json, columns=ON_MEDIUM if media else MOUNTED)
+    if not rows:
+        where = f"on {media}" if media else "on anything that is mounted"
+        note(f"no checkpoint {where}: `satchel-home checkpoint SERVICE --media PATH` writes one")
 
 
 @command.command("sync")
@@ -160,7 +163,12 @@ def verify(context: Context, media: str, as_json: bool) -> None:
 @click.pass_obj
 def eject(context: Context, media: str, as_json: bool) -> None:
     """Write out what waits for MEDIA, and unmount it."""
-    show(eject_media(find_media(media), context.settings.media_keys), as_json=as_json)
+    ejected = eject_media(find_media(media), context.settings.media_keys)
+    show(ejected, as_json=as_json)
+    if ejected["unmounted"]:
+        note(f"{ejected['path']} can be pulled out")
+    else:
+        note(f"{ejected['path']} is a folder and no mount: it is written out, and stays")
 
 
 @command.command("recover")

@@ -379,7 +379,8 @@ def test_without_settings_it_is_said_what_is_missing(
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == f"satchel: {missing}; or name media that have a checkpoint\n"
     assert types("doctor", "notes").stderr == f"satchel: {missing}\n"
-    assert missing in types("ls").stdout
+    listed = types("ls")
+    assert (listed.returncode, listed.stderr) == (3, f"satchel: {missing}\n")
     wrong = types("--config", str(tmp_path / "client.tml"), "ls")
     assert wrong.returncode == 2
     assert "client.tml' does not exist" in wrong.stderr
@@ -393,8 +394,10 @@ def types(*words: str) -> subprocess.CompletedProcess[str]:
 
 def test_ls_says_why_home_is_not_known(person: Person) -> None:
     person.world.home.cut()
-    rows = person.sees("ls")
-    assert "cannot connect to home" in rows[0]["state"]
+    listed = types("--config", str(person.config), "ls", "--json")
+    assert listed.returncode == 8
+    assert "cannot connect to home" in listed.stderr
+    assert {row["state"] for row in json.loads(listed.stdout)} == {"surrogate"}
     assert list(person.world.settings.run.rglob("*.ctl")) == []
 
 

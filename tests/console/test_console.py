@@ -5,6 +5,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -161,6 +162,25 @@ def test_bytes_are_read_as_such_wherever_the_key_says_so(
     assert [line.split()[-2:] for line in capsys.readouterr().out.splitlines()] == [
         ["2.0", "KiB"]
     ] * 3
+
+
+def test_nothing_is_cut_on_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    key = "".join(chr(65 + number % 26) for number in range(200))
+    show({"signer": f"ssh-ed25519 {key}"}, as_json=False)
+    show([{"name": key, "state": "ready", "where": "home"}], as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) <= 80 for line in lines)
+    said = "".join(re.findall("[A-Z]", re.sub(r"\x1b\[[0-9;]*m", "", "".join(lines))))
+    assert said == key + key
+
+
+def test_people_read_moments_without_parts_of_a_second(capsys: pytest.CaptureFixture[str]) -> None:
+    show([{"created": "2026-11-26T12:01:02.345678+00:00"}], as_json=False)
+    assert capsys.readouterr().out.split() == ["created", "2026-11-26", "12:01:02+00:00"]
 
 
 def test_a_table_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
