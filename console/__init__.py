@@ -7,6 +7,8 @@
 - commands: such a group, whose commands are imported when they are wanted; options of all programs
 - progress: a bar with rate and time left on a terminal, nothing elsewhere
 - output: the same answer as a table for people or as JSON for programs
+- invitation: a code for pairing, as a QR code and in words
+- findings: what is missing, each with its remedy
 - logs: logging, configured by programs only
 """
 
@@ -16,11 +18,14 @@ from satchel.deferred import deferred
 
 if TYPE_CHECKING:
     from console.commands import program_group
+    from console.findings import Finding, Severity, exit_code, show_findings
+    from console.invitation import show_code
     from console.logs import log_to_stderr
     from console.output import print_table, show, size
     from console.program import (
         deaf_to_signals,
         json_option,
+        program_path,
         run_program,
         serve_until_signal,
         wait_for,
@@ -31,16 +36,22 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "Finding",
+    "Severity",
     "bar",
     "deaf_to_signals",
     "end_at_signals",
+    "exit_code",
     "json_option",
     "log_to_stderr",
     "print_table",
     "program_group",
+    "program_path",
     "run_program",
     "serve_until_signal",
     "show",
+    "show_code",
+    "show_findings",
     "size",
     "wait_for",
 ]

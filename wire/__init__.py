@@ -13,6 +13,8 @@
 - conversation: frames in both directions (`Duplex`); it outlives its connections (`Caller`,
   `Listener`), and what is in the frames is nothing to this package
 - turnstile: who is served first of those who ask at once
+- authority: a site's keys that certify guests and hosts (`Authority`)
+- pairing: a code that is shown (`Invitation`), and what whoever has it gets (`Grant`)
 - identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
 """
 
@@ -23,6 +25,7 @@ from satchel.deferred import deferred
 if TYPE_CHECKING:
     from wire.acceptor import Acceptor
     from wire.arrivals import Arrivals
+    from wire.authority import Authority, authority_line, described, host_keys
     from wire.chunks import (
         BATCH_LIMIT,
         PLACES_LIMIT,
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     from wire.identity import (
         Identity,
         allowed_signers_line,
+        authorized_keys_line,
         fingerprint,
         known_hosts_line,
         signer_of,
@@ -88,6 +92,15 @@ if TYPE_CHECKING:
         VolumeNumbers,
     )
     from wire.openssh import Lane, Ran, SshHost
+    from wire.pairing import (
+        PAIRING_PORT,
+        Address,
+        Grant,
+        Invitation,
+        PairRequest,
+        own_address,
+        pair,
+    )
     from wire.peers import Peer
     from wire.server import (
         Server,
@@ -105,11 +118,14 @@ else:
 __all__ = [
     "BATCH_LIMIT",
     "FRAME_LIMIT",
+    "PAIRING_PORT",
     "PLACES_LIMIT",
     "RUNS_LIMIT",
     "Acceptor",
+    "Address",
     "Answer",
     "Arrivals",
+    "Authority",
     "CacheNumbers",
     "Caller",
     "ChunkClient",
@@ -124,12 +140,14 @@ __all__ = [
     "Ends",
     "ErrorReport",
     "ForesightNumbers",
+    "Grant",
     "HandedOver",
     "HostKeyMismatch",
     "HostStatus",
     "HostUnreachable",
     "HttpClient",
     "Identity",
+    "Invitation",
     "Lane",
     "Lease",
     "Link",
@@ -138,6 +156,7 @@ __all__ = [
     "Listener",
     "LocalProtocolError",
     "Message",
+    "PairRequest",
     "PartNumbers",
     "Peer",
     "PeerFailed",
@@ -163,14 +182,20 @@ __all__ = [
     "VolumeNumbers",
     "WrongKey",
     "allowed_signers_line",
+    "authority_line",
+    "authorized_keys_line",
     "bound_json",
     "chunk_routes",
+    "described",
     "fingerprint",
+    "host_keys",
     "install_errors",
     "join",
     "known_hosts_line",
     "listen_local",
     "listen_unix",
+    "own_address",
+    "pair",
     "printable",
     "read_destination",
     "requested_priority",

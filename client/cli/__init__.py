@@ -9,17 +9,20 @@ from console import program_group
 
 COMMANDS = {
     "call": "Send one HTTP request to SERVICE; print the first response.",
+    "config": "What client.toml says.",
     "doctor": "Find the first operation that replicas answer differently.",
     "ls": "List the services at home and the surrogates that are known.",
     "media": "The medium that you carry.",
     "mount": "Mount SHARE of home's at DIR.",
     "move": "Go on with SERVICE at another surrogate.",
+    "pair": "Get to know the home or surrogate that shows CODE.",
     "path": "Say where you are going.",
     "plan": "Show the routes of SERVICE to other surrogates.",
     "run": "Use SERVICE on a local port until Ctrl-C or `satchel stop`.",
     "share": "Shares of home's.",
     "status": "Show the session of SERVICE.",
     "stop": "End the session of SERVICE and its replicas on surrogates.",
+    "surrogate": "The surrogates that client.toml names.",
     "uplink": "Cloud storage of other programs, with the radio asleep.",
 }
 """What --help says of each. Each is a module."""

@@ -23,6 +23,7 @@ COMMANDS = {
     "launch": "Run SERVICE at home, from its newest checkpoint if any.",
     "ls": "List the volumes of the store.",
     "media": "Portable media: anything mounted that holds files.",
+    "pair": "Show a code by which one laptop gets to know this home.",
     "prune": "Remove the chunks that nothing needs.",
     "repair": "Take damaged and lost chunks from other places.",
     "serve": "Run the home server until Ctrl-C.",
