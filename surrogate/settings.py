@@ -48,6 +48,7 @@ class SurrogateSettings:
     media:             folders in which removable media appear when they are plugged in here; those
                        found directly in them, or one folder deeper, serve every replica's chunks
     authority:         the keys that certify this site's guests and hosts
+    ssh_port:          of this host's sshd, for whoever is admitted and in what is announced
     announce:          tell everybody on this network by mDNS that this surrogate is here
     price:             what is announced with it, for people: `free`, `1 EUR an hour`
     peers:             other surrogates of this site, by name; `socket` is `peers.sock` in the run
@@ -74,6 +75,7 @@ class SurrogateSettings:
     idle_minutes: float = 15.0
     media: tuple[Path, ...] = (Path("/media"), Path("/run/media"))
     authority: Path = field(default_factory=lambda: data_dir() / "authority")
+    ssh_port: int = 22
     announce: bool = False
     price: str = ""
     peers: dict[str, Peer] = field(default_factory=dict)

@@ -14,6 +14,7 @@
   `Listener`), and what is in the frames is nothing to this package
 - turnstile: who is served first of those who ask at once
 - authority: a site's keys that certify guests and hosts (`Authority`)
+- announcement: what a surrogate says of itself on its network (`Announcer`, `Seen`)
 - pairing: a code that is shown (`Invitation`), and what whoever has it gets (`Grant`)
 - identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
 """
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
         StallNumbers,
         VolumeNumbers,
     )
+    from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
     from wire.openssh import Lane, Ran, SshHost
     from wire.pairing import (
         PAIRING_PORT,
@@ -123,6 +125,8 @@ __all__ = [
     "RUNS_LIMIT",
     "Acceptor",
     "Address",
+    "Announcement",
+    "Announcer",
     "Answer",
     "Arrivals",
     "Authority",
@@ -167,6 +171,7 @@ __all__ = [
     "RemoteProtocolError",
     "ReplicaStatus",
     "Reply",
+    "Seen",
     "Server",
     "ServiceStatus",
     "SignatureInvalid",
@@ -200,10 +205,12 @@ __all__ = [
     "read_destination",
     "requested_priority",
     "requested_rate",
+    "round_trip",
     "send_destination",
     "serve",
     "serve_local",
     "signer_of",
     "streamed",
+    "surrogates_here",
     "verify_signer",
 ]

@@ -23,6 +23,7 @@ COMMANDS = {
     "status": "Show the session of SERVICE.",
     "stop": "End the session of SERVICE and its replicas on surrogates.",
     "surrogate": "The surrogates that client.toml names.",
+    "surrogates": "List the surrogates on this network and those that are known.",
     "uplink": "Cloud storage of other programs, with the radio asleep.",
 }
 """What --help says of each. Each is a module."""

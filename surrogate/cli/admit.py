@@ -32,7 +32,6 @@ def command(
     settings: SurrogateSettings,
     host: str | None,
     user: str | None,
-    ssh_port: int,
     port: int,
     as_json: bool,
 ) -> None:
@@ -50,7 +49,7 @@ def command(
             kind="surrogate",
             name=name,
             user=account,
-            port=ssh_port,
+            port=settings.ssh_port,
             socket=str(settings.socket),
             host_authority=authority.hosts.public,
             certificate=authority.certify_guest(request.public, user=account, command=door),

@@ -14,11 +14,12 @@ import click
 from cell import let_cells_read
 from console import json_option, serve_until_signal, show
 from hypervisor import choose_driver
+from surrogate.announcing import announcement
 from surrogate.api import MAX_BODY, surrogate_app
 from surrogate.host import Host
 from surrogate.settings import SurrogateSettings
 from surrogate.site import peer_app
-from wire import serve
+from wire import Announcer, serve
 
 PEER_MAX_BODY = 1 << 20
 
@@ -47,6 +48,9 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
                 peers = peer_app(host.store)
                 place = settings.peers_socket
                 stack.enter_context(serve(peers, place, threads=threads, max_body=PEER_MAX_BODY))
+            if settings.announce:
+                announcer = Announcer(lambda: announcement(settings, host.status()))
+                stack.enter_context(contextlib.closing(announcer)).start()
             if as_json:
                 show({"name": host.name, "socket": str(settings.socket)}, as_json=True)
             elif host.cells:

@@ -121,6 +121,8 @@ def site_sshd(site: Machine) -> Iterator[Sshd]:
         str(site.folder / "host_key.pub"),
     )
     with Sshd.start(site.folder, options=said["sshd_config"]) as sshd:
+        site.config.mkdir(parents=True)
+        (site.config / "surrogate.toml").write_text(f"ssh-port = {sshd.port}\n")
         yield sshd
 
 
@@ -136,7 +138,7 @@ def reaches(settings: ClientSettings, name: str, peer: Any, run: Path) -> Any:
 def test_a_guest_pairs_with_a_site_and_is_let_in(
     site: Machine, site_sshd: Sshd, laptop: Machine, short_path: Path
 ) -> None:
-    uri, _, _ = site.shows("satchel-surrogate", "admit", "--ssh-port", str(site_sshd.port))
+    uri, _, _ = site.shows("satchel-surrogate", "admit")
     paired = laptop.sees("satchel", "pair", uri, "--name", "cafe")
     assert (paired["kind"], paired["name"]) == ("surrogate", "cafe")
     code, said, more = site.answered()
@@ -151,7 +153,7 @@ def test_a_guest_pairs_with_a_site_and_is_let_in(
 def test_a_certificate_lasts_twelve_hours_and_names_the_guest(
     site: Machine, site_sshd: Sshd, laptop: Machine
 ) -> None:
-    _, code, place = site.shows("satchel-surrogate", "admit", "--ssh-port", str(site_sshd.port))
+    _, code, place = site.shows("satchel-surrogate", "admit")
     laptop.sees("satchel", "pair", code, "--at", place, "--name", "cafe")
     key = laptop.settings.surrogate("cafe").identity
     text = described(key.with_name("cafe-cert.pub").read_text())
@@ -191,7 +193,7 @@ def test_a_laptop_pairs_with_its_home(site: Machine, laptop: Machine, short_path
 
 
 def test_three_wrong_codes_end_it(site: Machine, site_sshd: Sshd, laptop: Machine) -> None:
-    _, code, place = site.shows("satchel-surrogate", "admit", "--ssh-port", str(site_sshd.port))
+    _, code, place = site.shows("satchel-surrogate", "admit")
     digits = code.replace("-", "")
     wrong = f"{(int(digits) + 1) % 10**8:08}"
     for _ in range(3):
@@ -206,7 +208,7 @@ def test_three_wrong_codes_end_it(site: Machine, site_sshd: Sshd, laptop: Machin
 def test_a_site_with_another_key_than_the_one_shown_is_refused(
     site: Machine, site_sshd: Sshd, laptop: Machine
 ) -> None:
-    uri, _, _ = site.shows("satchel-surrogate", "admit", "--ssh-port", str(site_sshd.port))
+    uri, _, _ = site.shows("satchel-surrogate", "admit")
     other = re.sub(r"key=[^&]*", "key=SHA256%3A" + "A" * 43, uri)
     done = laptop.types("satchel", "pair", other)
     assert done.returncode == 9, done.stderr
