@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         authorized_keys_line,
         fingerprint,
         known_hosts_line,
+        knows_host,
         signer_of,
         verify_signer,
     )
@@ -197,6 +198,7 @@ __all__ = [
     "install_errors",
     "join",
     "known_hosts_line",
+    "knows_host",
     "listen_local",
     "listen_unix",
     "own_address",

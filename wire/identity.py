@@ -133,6 +133,13 @@ def known_hosts_line(address: str, port: int, public: str) -> str:
     return f"{place} {kind} {blob}"
 
 
+def knows_host(known_hosts: Path, address: str, port: int) -> bool:
+    """Whether a known_hosts file has a key, or an authority, for the sshd at this address; names
+    there may be hashed. Raises UnsupportedError."""
+    place = address if port == 22 else f"[{address}]:{port}"
+    return run_keygen(["ssh-keygen", "-F", place, "-f", str(known_hosts)]).returncode == 0
+
+
 def authorized_keys_line(public: str, command: str, *, comment: str) -> str:
     """A line for an authorized_keys file: sshd runs `command` for this key, and nothing else."""
     kind, blob = _parts(public)

@@ -126,9 +126,8 @@ class Listener:
         strangers' words."""
         with self._lock:
             names = sorted(self._names)
-        infos = [
-            self._network.get_service_info(SERVICE, name, _ms(RESOLVE_SECONDS)) for name in names
-        ]
+        patience = round(RESOLVE_SECONDS * 1000)
+        infos = [self._network.get_service_info(SERVICE, name, patience) for name in names]
         found = [seen for info in infos if info and (seen := _seen(info))]
         return sorted(found, key=lambda seen: seen.announcement.name)
 
@@ -223,4 +222,3 @@ def _own_addresses() -> tuple[str, ...]:
 
     found = [ip.ip for adapter in ifaddr.get_adapters() for ip in adapter.ips if ip.is_IPv4]
     return tuple(sorted(str(ip) for ip in found if not str(ip).startswith("127.")))
-

@@ -10,7 +10,7 @@ from console import program_group
 COMMANDS = {
     "call": "Send one HTTP request to SERVICE; print the first response.",
     "config": "What client.toml says.",
-    "doctor": "Find the first operation that replicas answer differently.",
+    "doctor": "Say what is missing here; of SERVICE, do replicas answer alike?",
     "ls": "List the services at home and the surrogates that are known.",
     "media": "The medium that you carry.",
     "mount": "Mount SHARE of home's at DIR.",

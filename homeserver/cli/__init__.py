@@ -14,6 +14,7 @@ from homeserver.settings import HomeSettings
 
 COMMANDS = {
     "checkpoint": "Take a checkpoint of SERVICE.",
+    "doctor": "Say what is missing at this home, each with its remedy.",
     "dump": "Show what is in FILE, for developers.",
     "export": "Export volume NAME into FILE, raw and sparse.",
     "forget": "Forget old versions of volumes and old checkpoints.",

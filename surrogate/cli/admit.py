@@ -18,9 +18,6 @@ from wire import PAIRING_PORT, Authority, Grant, Invitation, PairRequest, finger
 @click.option("--at", "host", help="Where guests reach this host [default: its address].")
 @click.option("--user", help="The account that guests log in to [default: yours].")
 @click.option(
-    "--ssh-port", type=click.IntRange(1, 65535), default=22, help="Of sshd [default: 22]."
-)
-@click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=PAIRING_PORT,

@@ -213,3 +213,59 @@ def test_a_site_with_another_key_than_the_one_shown_is_refused(
     done = laptop.types("satchel", "pair", other)
     assert done.returncode == 9, done.stderr
     assert not (laptop.config / "client.toml").exists()
+
+
+def test_doctor_says_all_that_is_missing_at_once(
+    site: Machine, site_sshd: Sshd, laptop: Machine
+) -> None:
+    def findings(machine: Machine, program: str, code: int, *words: str) -> str:
+        done = machine.types(program, "doctor", *words, "--json")
+        assert done.returncode == code, done.stderr
+        rows = json.loads(done.stdout)
+        assert all(row["remedy"] for row in rows)
+        return "\n".join(f"{row['severity']}: {row['what']}" for row in rows)
+
+    first = findings(laptop, "satchel", 4)
+    assert "fault: there is no" in first
+    assert "signs checkpoints" in first
+    assert "no surrogate is known" in first
+    assert "no medium is named" in first
+    port = str(site_sshd.port)
+    at_home = findings(site, "satchel-home", 4, "--ssh-port", port)
+    assert "there is no home" in at_home
+    assert "no home server answers" in at_home
+    site.sees("satchel-home", "init")
+    assert "there is no home" not in findings(site, "satchel-home", 4, "--ssh-port", port)
+    uri, _, _ = site.shows("satchel-surrogate", "admit")
+    laptop.sees("satchel", "pair", uri, "--name", "cafe")
+    told = findings(laptop, "satchel", 4)
+    assert "names no home" in told
+    assert "no surrogate is known" not in told
+    laptop.settings.surrogate("cafe").identity.chmod(0o644)
+    assert "others may read" in findings(laptop, "satchel", 4)
+    plain = laptop.types("satchel", "doctor")
+    assert plain.stdout.splitlines()[0].startswith("fault: ")
+    assert plain.stdout.splitlines()[1].startswith("    ")
+
+
+def test_settings_are_changed_and_comments_stay(laptop: Machine) -> None:
+    laptop.config.mkdir(parents=True)
+    config = laptop.config / "client.toml"
+    config.write_text("# mine\nname = 'me'  # of me\n\n[home]\ndestination = 'a@b'\n")
+    laptop.sees("satchel", "config", "set", "media", "/media/stick")
+    laptop.sees("satchel", "config", "set", "home.port", "2222")
+    assert laptop.types("satchel", "config", "get", "home.port").stdout == "2222\n"
+    assert laptop.types("satchel", "config", "get", "home.colour").returncode == 3
+    before = config.read_text()
+    assert "# mine" in before
+    assert "# of me" in before
+    for key, value in (("home.port", "soon"), ("colour", "red"), ("surrogates.home.port", "1")):
+        assert laptop.types("satchel", "config", "set", key, value).returncode == 2
+    assert config.read_text() == before
+    laptop.sees("satchel", "surrogate", "add", "cafe", "me@cafe", "--socket", "/run/s.sock")
+    words = ("surrogate", "add", "cafe", "me@cafe", "--socket", "/run/s.sock")
+    assert laptop.types("satchel", *words).returncode == 5
+    assert laptop.settings.surrogate("cafe").destination == "me@cafe"
+    laptop.sees("satchel", "surrogate", "rm", "cafe")
+    assert laptop.types("satchel", "surrogate", "rm", "cafe").returncode == 3
+    assert laptop.settings.media == "/media/stick"
