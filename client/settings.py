@@ -40,6 +40,9 @@ class ClientSettings:
                       `off`
     policy:           who answers what changes nothing: `all`; `nearest`; `hedge`, the nearest and,
                       when it takes longer than usual, the next one as well
+    auto:             what a session does about surrogates that are near: `known`, it moves to one
+                      of `surrogates` by itself where that is worth it; `ask`, it says so; `off`
+    auto_mib:         MiB that a move may fetch which nobody asked for
     response_seconds: how long a call waits for its first response
     uplink:           cloud storage of other programs
     """
@@ -55,12 +58,16 @@ class ClientSettings:
     media: str = ""
     durability: Durability = "each"
     policy: Policy = "all"
+    auto: Literal["known", "ask", "off"] = "known"
+    auto_mib: int = 512
     response_seconds: float = 300.0
     uplink: UplinkSettings = field(default_factory=UplinkSettings)
 
     def __post_init__(self) -> None:
         """Raises BadName for names that cannot be used, SettingsError for such numbers."""
-        require_numbers(self, positive=("response_seconds",), not_negative=("evidence_mib",))
+        require_numbers(
+            self, positive=("response_seconds",), not_negative=("evidence_mib", "auto_mib")
+        )
         for name in (*self.surrogates, *([self.name] if self.name else [])):
             check_name(name, "host")
         if RESERVED in self.surrogates:

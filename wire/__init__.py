@@ -105,6 +105,7 @@ if TYPE_CHECKING:
         pair,
     )
     from wire.peers import Peer
+    from wire.route_watch import RouteWatch
     from wire.server import (
         Server,
         bound_json,
@@ -172,6 +173,7 @@ __all__ = [
     "RemoteProtocolError",
     "ReplicaStatus",
     "Reply",
+    "RouteWatch",
     "Seen",
     "Server",
     "ServiceStatus",

@@ -22,7 +22,7 @@ from satchel.names import NAME
 from wire.errors import printable
 
 if TYPE_CHECKING:
-    from zeroconf import ServiceInfo, Zeroconf
+    from zeroconf import ServiceInfo, ServiceStateChange, Zeroconf
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class Listener:
         self._lock = threading.Lock()
         self._names: set[str] = set()
         self._network = Zeroconf()
-        ServiceBrowser(self._network, SERVICE, self)
+        ServiceBrowser(self._network, SERVICE, handlers=[self._on_change])
 
     def seen(self) -> list[Seen]:
         """Those that are here now, sorted by their names; well-formed and bounded, and else
@@ -134,19 +134,15 @@ class Listener:
     def close(self) -> None:
         self._network.close()
 
-    def add_service(self, network: Zeroconf, kind: str, name: str) -> None:
-        """For zeroconf."""
+    def _on_change(
+        self, zeroconf: Zeroconf, service_type: str, name: str, state_change: ServiceStateChange
+    ) -> None:
+        """Called by zeroconf, with these names, on its thread."""
         with self._lock:
-            if len(self._names) < SEEN_LIMIT:
+            if state_change.name == "Removed":
+                self._names.discard(name)
+            elif len(self._names) < SEEN_LIMIT:
                 self._names.add(name)
-
-    def update_service(self, network: Zeroconf, kind: str, name: str) -> None:
-        """For zeroconf, whose cache has what is new."""
-
-    def remove_service(self, network: Zeroconf, kind: str, name: str) -> None:
-        """For zeroconf."""
-        with self._lock:
-            self._names.discard(name)
 
 
 def surrogates_here(seconds: float = LOOK_SECONDS) -> list[Seen]:
@@ -163,7 +159,7 @@ def surrogates_here(seconds: float = LOOK_SECONDS) -> list[Seen]:
 def round_trip(host: str, port: int) -> float | None:
     """Seconds to that host and back, by the shortest of three TCP connections to its sshd; None
     where it does not answer. One that refuses has answered."""
-    found = []
+    found: list[float] = []
     for _ in range(3):
         began = time.monotonic()
         try:
