@@ -10,7 +10,7 @@ from console import program_group
 COMMANDS = {
     "call": "Send one HTTP request to SERVICE; print the first response.",
     "config": "What client.toml says.",
-    "doctor": "Say what is missing here; of SERVICE, do replicas answer alike?",
+    "doctor": "Say what is missing, or whether replicas of SERVICE agree.",
     "ls": "List the services at home and the surrogates that are known.",
     "media": "The medium that you carry.",
     "mount": "Mount SHARE of home's at DIR.",
@@ -23,7 +23,7 @@ COMMANDS = {
     "status": "Show the session of SERVICE.",
     "stop": "End the session of SERVICE and its replicas on surrogates.",
     "surrogate": "The surrogates that client.toml names.",
-    "surrogates": "List the surrogates on this network and those that are known.",
+    "surrogates": "List the surrogates that are on this network, or known.",
     "uplink": "Cloud storage of other programs, with the radio asleep.",
 }
 """What --help says of each. Each is a module."""

@@ -12,7 +12,10 @@ from console import json_option, show
 
 @click.group("config")
 def command() -> None:
-    """What client.toml says. docs/settings.md lists every key."""
+    """What client.toml says.
+
+    docs/settings.md lists every key.
+    """
 
 
 @command.command("get")

@@ -53,7 +53,7 @@ def command(
     hosts: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Say what is missing here; of SERVICE, do replicas answer alike?
+    """Say what is missing, or whether replicas of SERVICE agree.
 
     Without SERVICE: everything that is missing, each with its remedy: keys, host keys, connections,
     the medium, signers. Exits with 4 where something does not work.

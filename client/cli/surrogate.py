@@ -15,7 +15,10 @@ from satchel.names import check_name
 
 @click.group("surrogate")
 def command() -> None:
-    """The surrogates that client.toml names. `satchel pair` adds one with its keys."""
+    """The surrogates that client.toml names.
+
+    `satchel pair` adds one with its keys.
+    """
 
 
 @command.command("add")

@@ -20,7 +20,7 @@ COLUMNS = ("name", "known", "address", "port", "round_trip_ms", "runs", "load_pe
 @json_option
 @click.pass_obj
 def command(settings: ClientSettings, as_json: bool) -> None:
-    """List the surrogates on this network and those that are known.
+    """List the surrogates that are on this network, or known.
 
     The nearest is first. `known` is its name in client.toml, `-` where it has none: pair with it
     first. What a surrogate announces of itself is its own word.
