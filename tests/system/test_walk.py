@@ -12,6 +12,7 @@ import pytest
 
 from testbed import Testbed
 from testbed.built import built_image, cache_folder
+from testbed.roles import Role
 from tests.system.conftest import site_of
 from tests.system.needs import WHOLE
 from tests.system.site import Site, Work
@@ -22,12 +23,16 @@ pytestmark = [*WHOLE, pytest.mark.nightly]
 ARRIVED_SECONDS = 240.0
 
 
+def _add(home: Role) -> None:
+    home.command("service", "add", "notes", "--json")
+
+
 @pytest.fixture
 def walk(short_path: Path) -> Iterator[Site]:
     built_image("notes")
     with (
         Testbed(hotspots=("a", "b", "c")) as bed,
-        site_of("notes", cache_folder(), bed, short_path) as site,
+        site_of("notes", cache_folder(), bed, short_path, _add) as site,
     ):
         config = site.roles.client_config
         config.write_text(config.read_text().replace('auto = "off"', 'auto = "known"'))
