@@ -22,6 +22,9 @@ pytestmark = [*WHOLE, pytest.mark.nightly]
 
 ARRIVED_SECONDS = 240.0
 
+HOTSPOTS = ("a", "b", "d")
+"""`c` is the folder of the client's files."""
+
 
 def _add(home: Role) -> None:
     home.command("service", "add", "notes", "--json")
@@ -31,7 +34,7 @@ def _add(home: Role) -> None:
 def walk(short_path: Path) -> Iterator[Site]:
     built_image("notes")
     with (
-        Testbed(hotspots=("a", "b", "c")) as bed,
+        Testbed(hotspots=HOTSPOTS) as bed,
         site_of("notes", cache_folder(), bed, short_path, _add) as site,
     ):
         config = site.roles.client_config
@@ -54,7 +57,7 @@ def test_a_walk_over_three_hotspots_with_nobody_typing(walk: Site) -> None:
             moments.append(time.monotonic())
         return walk.states().get(hotspot) == "joined"
 
-    for hotspot in ("a", "b", "c"):
+    for hotspot in HOTSPOTS:
         if walk.bed.client.hotspot != hotspot:
             walk.bed.client.move(hotspot)
         assert eventually(partial(here, hotspot), ARRIVED_SECONDS), walk.said
