@@ -216,6 +216,12 @@ class Runner:
                 parts.prestager.expect(surrogate, replicas.manifest, here.quiet)
             return brought
 
+    def go_ahead(self, here: str, other: str | None) -> str | None:
+        """The client is about to leave a surrogate: bring what is needed to where it is expected
+        next, or else to `other`, at once. Where that is; None where nobody knows."""
+        parts = self._parts
+        return parts.prestager.expect(here, self.manifest, lambda: True, other=other)
+
     def elsewhere(self) -> list[str]:
         """The surrogates where no replica is."""
         return sorted(set(self.settings.surrogates) - set(self._parts.replicas.names()))

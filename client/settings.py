@@ -49,6 +49,9 @@ class ClientSettings:
     provisional:      how long and how many answers of surrogates are believed that home has not
                       confirmed: `60s,20`, one of the two, or `unlimited`; those with `trusted` are
                       believed anyway
+    auto:             what a session does about surrogates that are near: `known`, it moves to one
+                      of `surrogates` by itself where that is worth it; `ask`, it says so; `off`
+    auto_mib:         MiB that a move may fetch which nobody asked for
     response_seconds: how long a call waits for its first response
     uplink:           cloud storage of other programs
     """
@@ -65,12 +68,16 @@ class ClientSettings:
     durability: Durability = "each"
     policy: Policy = "all"
     provisional: str = DEFAULT
+    auto: Literal["known", "ask", "off"] = "known"
+    auto_mib: int = 512
     response_seconds: float = 300.0
     uplink: UplinkSettings = field(default_factory=UplinkSettings)
 
     def __post_init__(self) -> None:
         """Raises BadName for names that cannot be used, SettingsError for such numbers."""
-        require_numbers(self, positive=("response_seconds",), not_negative=("evidence_mib",))
+        require_numbers(
+            self, positive=("response_seconds",), not_negative=("evidence_mib", "auto_mib")
+        )
         Limit.parse(self.provisional)
         for name in (*self.surrogates, *([self.name] if self.name else [])):
             check_name(name, "host")

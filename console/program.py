@@ -9,8 +9,10 @@ import errno
 import json
 import logging
 import queue
+import shutil
 import signal
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -112,6 +114,12 @@ def _report(name: str, error: SatchelError) -> None:
         print(json.dumps({"error": fields}), file=sys.stderr)
     else:
         print(f"{name}: {error}", file=sys.stderr)
+
+
+def program_path() -> Path:
+    """Where this program lies, for files that others run it by."""
+    found = shutil.which(sys.argv[0]) or sys.argv[0]
+    return Path(found).absolute()
 
 
 def serve_until_signal(announcement: str, leave: queue.SimpleQueue[None] | None = None) -> None:

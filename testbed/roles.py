@@ -213,8 +213,11 @@ class Roles:
 
 
 def client_settings(peers: Mapping[str, Peer], **settings: object) -> str:
-    """A client.toml of a client called laptop. peers: by the names of their tables."""
-    tables = {"": {"name": "laptop", **settings}} | {n: asdict(p) for n, p in peers.items()}
+    """A client.toml of a client called laptop, which moves by itself only where a setting says so.
+    peers: by the names of their tables."""
+    tables = {"": {"name": "laptop", "auto": "off", **settings}} | {
+        n: asdict(p) for n, p in peers.items()
+    }
     return "\n".join(
         f"[{table}]\n" * bool(table)
         + "".join(f"{key} = {json.dumps(value, default=str)}\n" for key, value in values.items())

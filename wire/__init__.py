@@ -13,6 +13,9 @@
 - conversation: frames in both directions (`Duplex`); it outlives its connections (`Caller`,
   `Listener`), and what is in the frames is nothing to this package
 - turnstile: who is served first of those who ask at once
+- authority: a site's keys that certify guests and hosts (`Authority`)
+- announcement: what a surrogate says of itself on its network (`Announcer`, `Seen`)
+- pairing: a code that is shown (`Invitation`), and what whoever has it gets (`Grant`)
 - identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
 """
 
@@ -23,6 +26,7 @@ from satchel.deferred import deferred
 if TYPE_CHECKING:
     from wire.acceptor import Acceptor
     from wire.arrivals import Arrivals
+    from wire.authority import Authority, authority_line, described, host_keys
     from wire.chunks import (
         BATCH_LIMIT,
         PLACES_LIMIT,
@@ -60,8 +64,10 @@ if TYPE_CHECKING:
     from wire.identity import (
         Identity,
         allowed_signers_line,
+        authorized_keys_line,
         fingerprint,
         known_hosts_line,
+        knows_host,
         signer_of,
         verify_signer,
     )
@@ -89,8 +95,19 @@ if TYPE_CHECKING:
         StallNumbers,
         VolumeNumbers,
     )
+    from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
     from wire.openssh import Lane, Ran, SshHost
+    from wire.pairing import (
+        PAIRING_PORT,
+        Address,
+        Grant,
+        Invitation,
+        PairRequest,
+        own_address,
+        pair,
+    )
     from wire.peers import Peer
+    from wire.route_watch import RouteWatch
     from wire.server import (
         JSON_BODY_LIMIT,
         Server,
@@ -109,11 +126,16 @@ __all__ = [
     "BATCH_LIMIT",
     "FRAME_LIMIT",
     "JSON_BODY_LIMIT",
+    "PAIRING_PORT",
     "PLACES_LIMIT",
     "RUNS_LIMIT",
     "Acceptor",
+    "Address",
+    "Announcement",
+    "Announcer",
     "Answer",
     "Arrivals",
+    "Authority",
     "CacheNumbers",
     "Caller",
     "ChunkClient",
@@ -128,6 +150,7 @@ __all__ = [
     "Ends",
     "ErrorReport",
     "ForesightNumbers",
+    "Grant",
     "HandedOver",
     "HostKeyMismatch",
     "HostStatus",
@@ -135,6 +158,7 @@ __all__ = [
     "HttpClient",
     "Identity",
     "Intake",
+    "Invitation",
     "Lane",
     "Lease",
     "Link",
@@ -143,6 +167,7 @@ __all__ = [
     "Listener",
     "LocalProtocolError",
     "Message",
+    "PairRequest",
     "PartNumbers",
     "Peer",
     "PeerFailed",
@@ -153,6 +178,8 @@ __all__ = [
     "RemoteProtocolError",
     "ReplicaStatus",
     "Reply",
+    "RouteWatch",
+    "Seen",
     "Server",
     "ServiceStatus",
     "SignatureInvalid",
@@ -169,22 +196,31 @@ __all__ = [
     "VolumeNumbers",
     "WrongKey",
     "allowed_signers_line",
+    "authority_line",
+    "authorized_keys_line",
     "bound_json",
     "chunk_routes",
+    "described",
     "fingerprint",
+    "host_keys",
     "install_errors",
     "join",
     "known_hosts_line",
+    "knows_host",
     "listen_local",
     "listen_unix",
+    "own_address",
+    "pair",
     "printable",
     "read_destination",
     "requested_priority",
     "requested_rate",
+    "round_trip",
     "send_destination",
     "serve",
     "serve_local",
     "signer_of",
     "streamed",
+    "surrogates_here",
     "verify_signer",
 ]

@@ -52,7 +52,7 @@ class Identity:
         if path.exists() or _public_path(path).exists():
             raise ConflictError(f"cannot make a key at {path}", why="there is one already")
         argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
-        done = _keygen(argv)
+        done = run_keygen(argv)
         if done.returncode != 0:
             raise AccessError(f"cannot make a key at {path}", why=_tail(done))
         return cls.open(path)
@@ -79,7 +79,7 @@ class Identity:
         namespace: what kind of thing is signed, so that a signature of one kind never passes for
         another. Raises AccessError when the key is absent, readable by others or locked.
         """
-        done = _keygen(["ssh-keygen", "-Y", "sign", "-f", str(self.path), "-n", namespace], data)
+        done = run_keygen(["ssh-keygen", "-Y", "sign", "-f", str(self.path), "-n", namespace], data)
         if done.returncode != 0:
             raise AccessError(f"cannot sign with {self.path}", why=_tail(done))
         return done.stdout
@@ -149,16 +149,31 @@ def known_hosts_line(address: str, port: int, public: str) -> str:
     return f"{place} {kind} {blob}"
 
 
+def knows_host(known_hosts: Path, address: str, port: int) -> bool:
+    """Whether a known_hosts file has a key, or an authority, for the sshd at this address; names
+    there may be hashed. Raises UnsupportedError."""
+    place = address if port == 22 else f"[{address}]:{port}"
+    return run_keygen(["ssh-keygen", "-F", place, "-f", str(known_hosts)]).returncode == 0
+
+
+def authorized_keys_line(public: str, command: str, *, comment: str) -> str:
+    """A line for an authorized_keys file: sshd runs `command` for this key, and nothing else."""
+    kind, blob = _parts(public)
+    quoted = command.replace('"', '\\"')
+    return f'restrict,port-forwarding,command="{quoted}" {kind} {blob} {comment}'
+
+
 def _with_signature(
     arguments: Sequence[str], data: bytes, signature: bytes
 ) -> subprocess.CompletedProcess[bytes]:
     with tempfile.NamedTemporaryFile(suffix=".sig") as file:
         file.write(signature)
         file.flush()
-        return _keygen(["ssh-keygen", *arguments, "-s", file.name], data)
+        return run_keygen(["ssh-keygen", *arguments, "-s", file.name], data)
 
 
-def _keygen(argv: Sequence[str], data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def run_keygen(argv: Sequence[str], data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run `ssh-keygen` to its end, however it ends. Raises UnsupportedError, UnavailableError."""
     try:
         return subprocess.run(argv, input=data, capture_output=True, timeout=_SECONDS, check=False)
     except FileNotFoundError as error:

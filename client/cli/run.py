@@ -19,6 +19,7 @@ from client.cli.livemap import live
 from client.control import control_app
 from client.fronts import open_front
 from client.fronts.ports import LocalPort, only_local
+from client.roaming import Roaming, roaming_told
 from client.runner import Accepted, Carried, Runner
 from client.running import control_socket, only_session
 from client.settings import ClientSettings, Policy
@@ -87,7 +88,8 @@ def command(
 ) -> None:
     """Use SERVICE on a local port until Ctrl-C or `satchel stop`.
 
-    Home answers from the first moment on; a surrogate's replica joins when it has caught up. On a
+    Home answers from the first moment on; a surrogate's replica joins when it has caught up. Which
+    one is chosen by itself, as `auto` in client.toml says, and chosen again as you walk. On a
     terminal a map shows how its volumes fill, and from where.
     """
     chosen = [LocalPort.parse(text) for text in ports]
@@ -114,6 +116,11 @@ def command(
             stack.enter_context(live(runner.status))
             if surrogate:
                 _move(runner, surrogate)
+            if isinstance(runner, Runner):
+                roaming = Roaming(runner, roaming_told(service))
+                stack.callback(roaming.close)
+                stack.callback(runner.settle)  # before: a move that is under way ends
+                roaming.start()
             wait_for(stop)
         finally:
             deaf_to_signals()

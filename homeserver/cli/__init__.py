@@ -15,6 +15,7 @@ from homeserver.settings import HomeSettings
 
 COMMANDS = {
     "checkpoint": "Take a checkpoint of SERVICE.",
+    "doctor": "Say what is missing at this home, each with its remedy.",
     "dump": "Show what is in FILE, for developers.",
     "export": "Export volume NAME into FILE, raw and sparse.",
     "forget": "Forget old versions of volumes and old checkpoints.",
@@ -24,6 +25,7 @@ COMMANDS = {
     "launch": "Run SERVICE at home, from its newest checkpoint if any.",
     "ls": "List the volumes of the store.",
     "media": "Portable media: anything mounted that holds files.",
+    "pair": "Show a code by which one laptop gets to know this home.",
     "prune": "Remove the chunks that nothing needs.",
     "repair": "Take damaged and lost chunks from other places.",
     "serve": "Run the home server until Ctrl-C.",

@@ -9,6 +9,8 @@ from surrogate.cli.names import replicas
 from surrogate.settings import SurrogateSettings
 
 COMMANDS = {
+    "admit": "Show a code by which one guest gets in for 12 hours.",
+    "authority": "The keys that certify this site's guests and hosts.",
     "end": "End REPLICA, as `ls` names it.",
     "ls": "List the replicas on this surrogate, of all clients.",
     "serve": "Run the surrogate until Ctrl-C.",

@@ -14,6 +14,7 @@ import click
 from cell import let_cells_read
 from console import json_option, serve_until_signal, show
 from hypervisor import choose_driver
+from surrogate.announcing import announcement
 from surrogate.api import MAX_BODY, body_limit
 from surrogate.host import Host
 from surrogate.metrics import metrics_app
@@ -21,7 +22,7 @@ from surrogate.operator_api import operator_app
 from surrogate.settings import SurrogateSettings
 from surrogate.site import peer_app
 from surrogate.tenant_sockets import TenantSockets
-from wire import Intake, serve
+from wire import Announcer, Intake, serve
 
 CONTROL_MAX_BODY = 1 << 20
 
@@ -56,6 +57,9 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
                 peers = peer_app(host.store)
                 place = settings.peers_socket
                 stack.enter_context(serve(peers, place, threads=threads, max_body=CONTROL_MAX_BODY))
+            if settings.announce:
+                announcer = Announcer(lambda: announcement(settings, host.status()))
+                stack.enter_context(contextlib.closing(announcer)).start()
             if as_json:
                 show({"name": host.name, "socket": str(settings.socket)}, as_json=True)
             elif host.cells:
