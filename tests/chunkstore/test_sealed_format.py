@@ -80,7 +80,7 @@ def test_keys_and_names_stay_what_they_are() -> None:
 
 def test_an_operation_in_a_log_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     secret, operation = derived("log of notes"), Operation(OperationNumber(5), 10**18, 7, b"POST /")
-    monkeypatch.setattr(secrecy.secrets, "token_bytes", bytes)  # a nonce of zeros
+    monkeypatch.setattr("secrets.token_bytes", bytes)  # a nonce of zeros
     kept = secrecy.conceal(secret, operation)
     assert hashlib.sha256(kept.encode()).hexdigest() == RECORD_DIGEST
     record = operation.encode()
