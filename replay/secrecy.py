@@ -61,3 +61,12 @@ def reveal(secret: bytes, kept: Operation) -> Operation:
     if operation.number != kept.number:
         raise RecordInvalid(f"operation {kept.number}: it is operation {operation.number}")
     return operation
+
+
+def opens(secret: bytes, kept: Operation) -> bool:
+    """Whether somebody with the secret concealed it."""
+    try:
+        reveal(secret, kept)
+    except RecordInvalid:
+        return False
+    return True

@@ -230,7 +230,12 @@ class SealedFile final : public File {
 
   // Zeros up to the last block, which has the length, and nothing behind it.
   Status Pad() REQUIRES(mutex_) {
-    if (size_ == 0 && blocks_ == 0) return {};
+    if (size_ == 0) {  // a length of 0 would be read as that of a block that does not open
+      if (blocks_ != 0) SATCHEL_RETURN_IF_ERROR(file_->Truncate(0));
+      blocks_ = 0;
+      padded_ = true;
+      return {};
+    }
     const uint64_t size = size_;
     const uint64_t end = PaddedSize(size) / kSealedBlock * kSealedContent;
     const std::string zeros(kTogether * kSealedContent, '\0');

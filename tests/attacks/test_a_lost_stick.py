@@ -20,8 +20,12 @@ from chunkstore import (
     media_uuid,
     new_seal,
 )
+from client import Runner
+from client.runner import Accepted
+from homeserver import Service
+from homeserver.carry import Doubtful
 from homeserver.media import media_contents, verify_media
-from replay import Log, Operation
+from replay import Log, Operation, OperationsDoubtful
 from satchel.errors import UsageError
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber
 from tests.chunkstore.content import noise
@@ -202,6 +206,78 @@ def test_home_works_with_a_sealed_stick_as_with_another(bench: Bench, tmp_path: 
     assert verify_media(root, keys=keys)["ok"]
     assert {row["service"] for row in media_contents(root, keys)} == {"notes"}
     assert not any(b"notes" in path.name.encode() for path in root.rglob("*"))
+
+
+def sealed_log(bench: Bench, folder: Path) -> tuple[Service, Path, Path, Operation]:
+    """Home's service, a stick with operations 1 to 3 of its client, its log, and operation 4 of
+    somebody who has found the stick: in clear, with all checksums."""
+    root, keys = folder / "stick", bench.home.settings.media_keys
+    root.mkdir()
+    Media.init(root, new_seal([]), keys).close()
+    service = bench.running()
+    with Media.open(root, keys) as media:
+        path, secret = media.log_path("notes"), media.log_secret("notes")
+    with Log.open(path, key=service.log_key, secret=secret) as log:
+        for number in (1, 2, 3):
+            log.append(operation(number))
+    return service, root, path, forge(path)
+
+
+def forge(path: Path) -> Operation:
+    with Log.open(path) as log:
+        forged = operation(log.last + 1, "/api/delete-everything")
+        log.append(forged)
+    return forged
+
+
+@requires("nbdkit", "nbdfuse", "fuse")
+def test_an_operation_that_was_appended_is_not_executed_at_home(
+    bench: Bench, tmp_path: Path
+) -> None:
+    service, root, path, _ = sealed_log(bench, tmp_path)
+    forge(path)
+    for act in (bench.home.carry, lambda _, root: bench.home.sync([], root)):
+        with pytest.raises(OperationsDoubtful, match=r"2 operations .* from 4 on"):
+            act("notes", root)
+        assert service.last_logged == 3
+    bench.home.sync(["notes"], root, doubtful=Doubtful.DROP)
+    assert b"delete-everything" not in b"".join(p.read_bytes() for p in path.parent.iterdir())
+    run(service, 4, 5)
+    assert bench.home.carry("notes", root).operation == 5
+
+
+@requires("nbdkit", "nbdfuse", "fuse")
+def test_the_owner_may_say_that_it_is_theirs(bench: Bench, tmp_path: Path) -> None:
+    service, root, _, forged = sealed_log(bench, tmp_path)
+    assert bench.home.sync(["notes"], root, doubtful=Doubtful.ACCEPT).reconciled == 4
+    assert list(service.operations(OperationNumber(3), 1)) == [forged]
+
+
+@requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
+@pytest.mark.parametrize("met_home", [True, False])
+def test_a_client_does_not_replay_it_unless_it_is_told_to(world: World, met_home: bool) -> None:
+    """One that never met home has no key of the service; the medium's key tells it all the same."""
+    shutil.rmtree(world.stick)
+    world.stick.mkdir()
+    keys = world.home.settings.media_keys
+    Media.init(world.stick, new_seal([world.key.public]), keys).close()
+    world.home.launch("notes")
+    world.home.home.carry("notes", world.stick)
+    if not met_home:
+        world.home.cut()
+    runner = world.runner()
+    runner.move("a")
+    assert post(world.proxy(runner)).status_code == 200
+    runner.close()
+    with Media.open(world.stick, keys) as media:
+        forge(media.log_path("notes"))
+    if met_home:
+        world.home.cut()
+    refused = Runner(world.settings, "notes", media=world.stick)
+    with pytest.raises(OperationsDoubtful, match="from 2 on"):
+        refused.start()
+    refused.close()
+    assert world.runner(accepted=Accepted(log=True)).session.journal.last == 2
 
 
 @requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh", "ssh-keygen")
