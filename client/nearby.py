@@ -69,7 +69,7 @@ def nearby(settings: ClientSettings, seen: Sequence[Seen]) -> list[Nearby]:
 
 def _place(peer: Peer) -> tuple[str, int]:
     """Address and port; the name where it has no address now."""
-    host = peer.destination.rpartition("@")[2].strip("[]")
+    host = peer.host
     with contextlib.suppress(OSError):
         host = str(socket.getaddrinfo(host, peer.port, type=socket.SOCK_STREAM)[0][4][0])
     return host, peer.port

@@ -13,7 +13,7 @@ from pathlib import Path
 from client.configuration import Configuration
 from client.settings import RESERVED, ClientSettings
 from satchel.errors import ConflictError
-from satchel.files import write_durably
+from satchel.files import lines_of, write_lines
 from satchel.names import check_name
 from satchel.paths import config_dir
 from wire import Address, Grant, Identity, PairRequest, authority_line, known_hosts_line, pair
@@ -124,7 +124,7 @@ def _keep_key(made: Identity, path: Path, certificate: str) -> Path:
     made.path.replace(path)
     made.path.with_name(f"{_FRESH}.pub").replace(path.with_name(path.name + ".pub"))
     beside = path.with_name(path.name + "-cert.pub")
-    write_durably(beside, f"{certificate}\n".encode(), mode=0o600)
+    write_lines(beside, [certificate], mode=0o600)
     return path
 
 
@@ -135,11 +135,8 @@ def _pin(grant: Grant, address: Address, known_hosts: Path) -> None:
     else:
         lines = [known_hosts_line(address.host, grant.port, key) for key in grant.host_keys]
     place = lines[0].removeprefix("@cert-authority ").split()[0]
-    old = known_hosts.read_text(encoding="utf-8").splitlines() if known_hosts.exists() else []
-    kept = [line for line in old if place not in _places(line)]
-    write_durably(
-        known_hosts, "".join(f"{line}\n" for line in [*kept, *lines]).encode(), mode=0o600
-    )
+    kept = [line for line in lines_of(known_hosts) if place not in _places(line)]
+    write_lines(known_hosts, [*kept, *lines], mode=0o600)
 
 
 def _places(line: str) -> list[str]:
@@ -148,11 +145,6 @@ def _places(line: str) -> list[str]:
 
 
 def _add_line(path: Path, line: str) -> None:
-    old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    old = lines_of(path)
     if line not in old:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _write_lines(path, [*old, line])
-
-
-def _write_lines(path: Path, lines: list[str]) -> None:
-    write_durably(path, "".join(f"{line}\n" for line in lines).encode(), mode=0o600)
+        write_lines(path, [*old, line], mode=0o600)

@@ -92,9 +92,8 @@ def _ended(certificate: Path) -> str:
 
 
 def _of_host_key(name: str, peer: Peer, remedy: str, weight: Severity) -> Iterator[Finding]:
-    host = peer.destination.rpartition("@")[2].strip("[]")
-    if not knows_host(peer.known_hosts, host, peer.port):
-        what = f"{peer.known_hosts} has no key of {name}, {host} port {peer.port}"
+    if not knows_host(peer.known_hosts, peer.host, peer.port):
+        what = f"{peer.known_hosts} has no key of {name}, {peer.host} port {peer.port}"
         yield Finding(what, remedy, weight)
 
 

@@ -229,4 +229,4 @@ def _said(offer: Offer) -> str:
 
 
 def _round_trip(peer: Peer) -> float | None:
-    return round_trip(peer.destination.rpartition("@")[2].strip("[]"), peer.port)
+    return round_trip(peer.host, peer.port)

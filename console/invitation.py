@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-import click
+from console.output import note
 
 
 def show_code(uri: str, code: str, place: str, *, to_do: str) -> None:
@@ -19,5 +19,5 @@ def show_code(uri: str, code: str, place: str, *, to_do: str) -> None:
 
         segno.make(uri, error="l").terminal(out=sys.stderr, border=2, compact=True)
     half = len(code) // 2
-    click.echo(f"{to_do} '{uri}'", err=True)
-    click.echo(f"or: {to_do} {code[:half]}-{code[half:]} --at {place}", err=True)
+    note(f"{to_do} '{uri}'")
+    note(f"or: {to_do} {code[:half]}-{code[half:]} --at {place}")

@@ -10,7 +10,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from satchel.errors import IntegrityError
@@ -47,6 +47,21 @@ def write_durably(path: Path, data: bytes, *, mode: int = 0o666) -> None:
             temporary.unlink()
         raise
     sync_folder(path.parent)
+
+
+def lines_of(path: Path) -> list[str]:
+    """Of a text file; none of one that is not there. Raises OSError, UnicodeDecodeError."""
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def write_lines(path: Path, lines: Iterable[str], *, mode: int) -> None:
+    """As `write_durably`, of a text file in a folder that is made, for its owner, where it is not
+    there."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_durably(path, "".join(f"{line}\n" for line in lines).encode(), mode=mode)
 
 
 def sync_folder(folder: Path) -> None:

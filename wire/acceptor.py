@@ -33,7 +33,7 @@ class Acceptor:
 
     @property
     def port(self) -> int:
-        """Of a listener at 127.0.0.1."""
+        """Of a listener at a port."""
         return int(self._listener.getsockname()[1])
 
     def start(self) -> None:

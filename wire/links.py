@@ -315,8 +315,7 @@ class _Route:
     """From which address of this device a peer is reached."""
 
     def __init__(self, peer: Peer) -> None:
-        host = peer.destination.rpartition("@")[2]
-        self._host = host.strip("[]")
+        self._host = peer.host
         self._port = peer.port
         self._peer: Any = None
         self._family = socket.AF_INET

@@ -32,6 +32,7 @@ from wire.errors import (
     printable,
 )
 from wire.messages import check_name
+from wire.peers import host_in
 
 END_SECONDS = 5.0
 """How long ssh may take to end when asked."""
@@ -170,9 +171,8 @@ def answers(destination: str, port: int) -> bool:
     """Whether anything answers at that host, if only with a refusal, within ANSWER_SECONDS. Its
     kernel does that however busy its programs are, so a host that does not is off or out of reach.
     """
-    host = destination.rpartition("@")[2].strip("[]")
     try:
-        socket.create_connection((host, port), ANSWER_SECONDS).close()
+        socket.create_connection((host_in(destination), port), ANSWER_SECONDS).close()
     except TimeoutError:
         return False
     except OSError:

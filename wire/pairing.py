@@ -35,6 +35,7 @@ from satchel.errors import (
 from satchel.names import check_name
 from satchel.paths import SOCKET_PATH_LIMIT
 from wire import codec
+from wire.acceptor import Acceptor
 from wire.authority import check_certificate
 from wire.errors import ErrorReport, LocalProtocolError, RemoteProtocolError, printable
 from wire.identity import fingerprint
@@ -230,19 +231,18 @@ class Invitation:
         self.code = f"{secrets.randbelow(10**DIGITS):0{DIGITS}}"
         self._kind = kind
         self._grant = grant
-        self._listener = _listener(listen, port)
+        self._acceptor = Acceptor(_listener(listen, port), self._adopt, "pairing")
         self._deadline = time.monotonic() + VALID_SECONDS
         self._changed = threading.Condition()
         self._tries = TRIES
         self._served = threading.Semaphore(CONNECTIONS)
         self._paired: PairRequest | None = None
         self._failure: SatchelError | None = None
-        self._thread = threading.Thread(target=self._accept, name="pairing", daemon=True)
-        self._thread.start()
+        self._acceptor.start()
 
     @property
     def port(self) -> int:
-        return int(self._listener.getsockname()[1])
+        return self._acceptor.port
 
     def address(self, host: str, key: str) -> Address:
         """What a QR code is to say. host: where guests reach this host; key: see Address."""
@@ -264,8 +264,7 @@ class Invitation:
 
     def close(self) -> None:
         """Listen no more. Connections that there are end soon."""
-        self._listener.close()
-        self._thread.join(CONNECTION_SECONDS)
+        self._acceptor.close()
 
     def __enter__(self) -> Invitation:
         return self
@@ -273,19 +272,11 @@ class Invitation:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _accept(self) -> None:
-        self._listener.settimeout(LOOK_SECONDS)
-        while time.monotonic() < self._deadline:
-            try:
-                connection, _ = self._listener.accept()
-            except TimeoutError:
-                continue
-            except OSError:
-                return  # closed
-            if not self._served.acquire(blocking=False):
-                connection.close()
-                continue
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+    def _adopt(self, connection: socket.socket) -> None:
+        if not self._served.acquire(blocking=False):
+            connection.close()
+            return
+        threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         channel = _Channel(connection)

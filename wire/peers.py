@@ -25,3 +25,13 @@ class Peer:
     known_hosts: Path = field(default_factory=lambda: config_dir() / "known_hosts")
     socket: str = ""
     trusted: bool = False
+
+    @property
+    def host(self) -> str:
+        """The name or address in the destination, without brackets."""
+        return host_in(self.destination)
+
+
+def host_in(destination: str) -> str:
+    """The host of `user@host`, without the brackets that an address of IPv6 has there."""
+    return destination.rpartition("@")[2].strip("[]")

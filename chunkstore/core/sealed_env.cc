@@ -286,9 +286,9 @@ SealedEnv::~SealedEnv() { OPENSSL_cleanse(key_.data(), key_.size()); }
 
 Status SealedEnv::Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) {
   const std::string name = path.substr(path.rfind('/') + 1);
-  if (name == kInClear) return env_->Open(path, mode, file);
+  if (name == kInClear) return ForwardingEnv::Open(path, mode, file);
   std::unique_ptr<File> opened;
-  SATCHEL_RETURN_IF_ERROR(env_->Open(path, mode, &opened));
+  SATCHEL_RETURN_IF_ERROR(ForwardingEnv::Open(path, mode, &opened));
   auto sealed = std::make_unique<SealedFile>(std::move(opened), key_, name);
   SATCHEL_RETURN_IF_ERROR(sealed->Load());
   *file = std::move(sealed);

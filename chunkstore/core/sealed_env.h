@@ -26,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include "chunkstore/core/env.h"
+#include "chunkstore/core/forwarding_env.h"
 
 namespace satchel {
 
@@ -43,10 +43,10 @@ using SealKey = std::array<uint8_t, kSealKeySize>;
 // (Nikitin et al., PURBs, 2019). At most an eighth more, and a thirtieth of many.
 uint64_t PaddedSize(uint64_t size);
 
-class SealedEnv final : public Env {
+class SealedEnv final : public ForwardingEnv {
  public:
   // `env` outlives it.
-  SealedEnv(Env* env, const SealKey& key) : env_(env), key_(key) {}
+  SealedEnv(Env* env, const SealKey& key) : ForwardingEnv(env), key_(key) {}
   ~SealedEnv() override;
   SealedEnv(const SealedEnv&) = delete;
   SealedEnv& operator=(const SealedEnv&) = delete;
@@ -54,24 +54,9 @@ class SealedEnv final : public Env {
   // The file may outlive the Env.
   Status Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) override;
   Status Rename(const std::string& from, const std::string& to) override;
-  Status Remove(const std::string& path) override { return env_->Remove(path); }
-  Status RemoveDir(const std::string& path) override { return env_->RemoveDir(path); }
-  Status MakeDir(const std::string& path) override { return env_->MakeDir(path); }
-  Status SyncDir(const std::string& path) override { return env_->SyncDir(path); }
-  Status List(const std::string& path, std::vector<std::string>* names) override {
-    return env_->List(path, names);
-  }
-  bool Exists(const std::string& path) override { return env_->Exists(path); }
-  Status FreeBytes(const std::string& path, uint64_t* bytes) override {
-    return env_->FreeBytes(path, bytes);
-  }
   uint64_t Room(uint64_t bytes) override { return bytes + bytes / 16; }
-  Status Lock(const std::string& path, std::unique_ptr<FileLock>* lock) override {
-    return env_->Lock(path, lock);
-  }
 
  private:
-  Env* const env_;
   SealKey key_;
 };
 

@@ -15,7 +15,7 @@ import click
 from client.routes import Route
 from client.running import running_session
 from client.settings import ClientSettings
-from console import bar, json_option, show, size
+from console import bar, json_option, note, show, size
 from satchel.errors import SatchelError
 from wire import HttpClient
 
@@ -82,8 +82,7 @@ def _moved(session: HttpClient, body: dict[str, Any], *, quiet: bool) -> Any:
                 if now["total"] and not told:
                     rest = size(now["total"] - now["done"])
                     told = True
-                    click.echo(
-                        f"{body['to']} answers; {rest} are to come that only the old surrogate has",
-                        err=True,
+                    note(
+                        f"{body['to']} answers; {rest} are to come that only the old surrogate has"
                     )
     return call.result()

@@ -12,7 +12,7 @@ import click
 
 from client.settings import ClientSettings
 from client.shares import journals, mounts, run_in_share, share_way, tell_mounts
-from console import json_option, show, size
+from console import json_option, note, show, size
 from satchel.errors import NotFoundError
 from shares.mount import HomeIsBehind, waits
 from shares.node import losses
@@ -95,7 +95,7 @@ def status(settings: ClientSettings, share: str | None, as_json: bool) -> None:
     found = [row for row in (*mounts(settings), *waiting) if share in (None, row["share"])]
     damaged = journals(settings).damaged()
     for path in damaged:
-        click.echo(f"{path} is a journal that could not be read", err=True)
+        note(f"{path} is a journal that could not be read")
     if not found:
         what = "nothing" if share is None else f"no share {share}"
         raise NotFoundError(f"{what} is mounted here", fix="`satchel mount SHARE DIR`")

@@ -10,19 +10,13 @@ import click
 
 from console import exit_code, json_option, show_findings
 from homeserver.cli.context import Context
-from homeserver.cli.pair import AUTHORIZED_KEYS
+from homeserver.cli.pair import authorized_keys_option, ssh_port_option
 from homeserver.preflight import preflight
 
 
 @click.command("doctor")
-@click.option("--ssh-port", type=click.IntRange(1, 65535), default=22, help="sshd's [default: 22].")
-@click.option(
-    "--authorized-keys",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=AUTHORIZED_KEYS,
-    show_default=True,
-    help="The file that says who may log in as you.",
-)
+@ssh_port_option
+@authorized_keys_option
 @json_option
 @click.pass_obj
 def command(context: Context, ssh_port: int, authorized_keys: Path, as_json: bool) -> int:

@@ -12,7 +12,7 @@ import click
 from console import json_option, program_path, show, show_code
 from homeserver.cli.context import Context
 from homeserver.home import signers_line
-from satchel.files import write_durably
+from satchel.files import lines_of, write_lines
 from satchel.names import host_name
 from wire import (
     PAIRING_PORT,
@@ -25,27 +25,29 @@ from wire import (
     own_address,
 )
 
-AUTHORIZED_KEYS = Path("~/.ssh/authorized_keys")
+ssh_port_option = click.option(
+    "--ssh-port", type=click.IntRange(1, 65535), default=22, help="Of sshd [default: 22]."
+)
+
+authorized_keys_option = click.option(
+    "--authorized-keys",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("~/.ssh/authorized_keys"),
+    show_default=True,
+    help="The file that says who may log in as you.",
+)
 
 
 @click.command("pair")
 @click.option("--at", "host", help="Where the laptop reaches this host [default: its address].")
-@click.option(
-    "--ssh-port", type=click.IntRange(1, 65535), default=22, help="Of sshd [default: 22]."
-)
+@ssh_port_option
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=PAIRING_PORT,
     help=f"Where the laptop asks [default: {PAIRING_PORT}; 0: any free one].",
 )
-@click.option(
-    "--authorized-keys",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=AUTHORIZED_KEYS,
-    show_default=True,
-    help="The file that says who may log in as you.",
-)
+@authorized_keys_option
 @json_option
 @click.pass_obj
 def command(
@@ -91,7 +93,5 @@ def command(
 def _authorize(path: Path, line: str) -> None:
     """Add a line; one that gives the same key more goes."""
     blob = line.split()[-2]
-    old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    kept = [each for each in old if blob not in each.split()]
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_durably(path, "".join(f"{each}\n" for each in [*kept, line]).encode(), mode=0o600)
+    kept = [each for each in lines_of(path) if blob not in each.split()]
+    write_lines(path, [*kept, line], mode=0o600)

@@ -10,7 +10,7 @@ from contextlib import closing
 import click
 
 from cell import let_cells_read
-from console import json_option, serve_until_signal, show
+from console import json_option, note, serve_until_signal, show
 from homeserver.api import MAX_BODY, home_app
 from homeserver.cli.context import Context
 from homeserver.edge import EdgeDoors, GrantShelf
@@ -55,7 +55,7 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
                 if as_json:
                     show({"socket": str(settings.socket)}, as_json=True)
                 elif home.cells:
-                    click.echo(f"cells: {home.cells.text}", err=True)
+                    note(f"cells: {home.cells.text}")
                 serve_until_signal(f"home server answers at {settings.socket}")
     finally:
         for path in (settings.socket, settings.share_socket):

@@ -12,7 +12,7 @@ import sys
 import click
 
 from cell import let_cells_read
-from console import json_option, serve_until_signal, show
+from console import json_option, note, serve_until_signal, show
 from hypervisor import choose_driver
 from surrogate.announcing import announcement
 from surrogate.api import MAX_BODY, body_limit
@@ -63,7 +63,7 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
             if as_json:
                 show({"name": host.name, "socket": str(settings.socket)}, as_json=True)
             elif host.cells:
-                click.echo(f"cells: {host.cells.text}", err=True)
+                note(f"cells: {host.cells.text}")
             serve_until_signal(f"surrogate {host.name} answers at {settings.socket}", leave)
             host.leave()
     finally:

@@ -6,11 +6,9 @@
 #define SATCHEL_TESTS_NATIVE_FORWARDING_H_
 
 #include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "chunkstore/core/env.h"
+#include "chunkstore/core/forwarding_env.h"
 
 namespace satchel::sim {
 
@@ -39,31 +37,9 @@ class ForwardingFile : public File {
 };
 
 // To the system.
-class ForwardingEnv : public Env {
+class ForwardingEnv : public satchel::ForwardingEnv {
  public:
-  Status Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) override {
-    return env_->Open(path, mode, file);
-  }
-  Status Rename(const std::string& from, const std::string& to) override {
-    return env_->Rename(from, to);
-  }
-  Status Remove(const std::string& path) override { return env_->Remove(path); }
-  Status RemoveDir(const std::string& path) override { return env_->RemoveDir(path); }
-  Status MakeDir(const std::string& path) override { return env_->MakeDir(path); }
-  Status SyncDir(const std::string& path) override { return env_->SyncDir(path); }
-  Status List(const std::string& path, std::vector<std::string>* names) override {
-    return env_->List(path, names);
-  }
-  bool Exists(const std::string& path) override { return env_->Exists(path); }
-  Status FreeBytes(const std::string& path, uint64_t* bytes) override {
-    return env_->FreeBytes(path, bytes);
-  }
-  Status Lock(const std::string& path, std::unique_ptr<FileLock>* lock) override {
-    return env_->Lock(path, lock);
-  }
-
- private:
-  Env* const env_ = PosixEnv();
+  ForwardingEnv() : satchel::ForwardingEnv(PosixEnv()) {}
 };
 
 }  // namespace satchel::sim

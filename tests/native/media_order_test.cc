@@ -6,6 +6,7 @@
 // that is pulled out in between is in crash_states_test.cc.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,18 +32,23 @@ bool EndsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+// What was done to the medium since the journal had so many operations.
+std::vector<Op> OpsOfMedium(const SimDisk& disk, size_t from) {
+  std::vector<Op> ops;
+  const std::vector<Op> journal = disk.Journal();
+  for (size_t i = from; i < journal.size(); ++i) {
+    if (journal[i].path->rfind(kTop, 0) == 0) ops.push_back(journal[i]);
+  }
+  return ops;
+}
+
 // What was done to a medium since it was made, in the life that the crash states are of.
 std::vector<Op> LifeOfAMedium() {
   SimDisk disk(EmptyDisk());
   Promises promises;
   const Status status = RunAll(&disk, &promises);
   EXPECT_TRUE(status.ok()) << status.ToString();
-  std::vector<Op> ops;
-  const std::vector<Op> journal = disk.Journal();
-  for (size_t i = promises.media.from; i < journal.size(); ++i) {
-    if (journal[i].path->rfind(kTop, 0) == 0) ops.push_back(journal[i]);
-  }
-  return ops;
+  return OpsOfMedium(disk, promises.media.from);
 }
 
 // A file that was made and is not durable yet.
@@ -54,19 +60,22 @@ struct NewFile {
   bool synced = false;  // it was synced after that
 };
 
-TEST(MediaOrder, EachFileIsWrittenOnceFromFrontToBackAndDurableBeforeTheNextIsBegun) {
+// Each file is durable before the next is begun, and none is written after that. writes: looks at
+// what is written to the file that is open.
+void ExpectOneFileAtATime(const std::vector<Op>& ops,
+                          const std::function<void(const NewFile&, const Op&)>& writes,
+                          size_t* files) {
   NewFile open;
-  size_t files = 0;
-  for (const Op& op : LifeOfAMedium()) {
+  for (const Op& op : ops) {
     SCOPED_TRACE(op.ToString());
     if (op.type == Op::Type::kLink) {
       EXPECT_EQ(open.node, 0u) << open.path << " is not durable yet";
       EXPECT_FALSE(op.folder) << "a folder is made";
       open = {op.target, *op.path};
-      ++files;
+      ++*files;
     } else if (op.type == Op::Type::kWrite) {
       ASSERT_EQ(op.node, open.node) << "what is durable is written into";
-      EXPECT_EQ(op.offset, open.size);
+      writes(open, op);
       EXPECT_FALSE(open.synced);
       open.size = op.offset + op.data->size();
     } else if (op.type == Op::Type::kSync) {
@@ -81,6 +90,13 @@ TEST(MediaOrder, EachFileIsWrittenOnceFromFrontToBackAndDurableBeforeTheNextIsBe
     }
   }
   EXPECT_EQ(open.node, 0u);
+}
+
+TEST(MediaOrder, EachFileIsWrittenOnceFromFrontToBackAndDurableBeforeTheNextIsBegun) {
+  size_t files = 0;
+  ExpectOneFileAtATime(
+      LifeOfAMedium(), [](const NewFile& open, const Op& op) { EXPECT_EQ(op.offset, open.size); },
+      &files);
   EXPECT_GT(files, 15u);
 }
 
@@ -114,36 +130,15 @@ TEST(MediaOrder, ASealedFileIsWrittenFromFrontToBackAndDurableBeforeTheNextIsBeg
     ASSERT_TRUE(added.ok()) << added.ToString();
     ASSERT_TRUE(media->Commit(draft, 0, &number, &bytes, &notes).ok());
   }
-  NewFile open;
   size_t files = 0;
-  const std::vector<Op> journal = disk.Journal();
-  for (size_t i = from; i < journal.size(); ++i) {
-    const Op& op = journal[i];
-    if (op.path->rfind(kTop, 0) != 0) continue;
-    SCOPED_TRACE(op.ToString());
-    if (op.type == Op::Type::kLink) {
-      EXPECT_EQ(open.node, 0u) << open.path << " is not durable yet";
-      open = {op.target, *op.path};
-      ++files;
-    } else if (op.type == Op::Type::kWrite) {
-      ASSERT_EQ(op.node, open.node) << "what is durable is written into";
-      EXPECT_EQ(op.offset % kSealedBlock, 0u);
-      EXPECT_TRUE(op.offset == open.size || op.offset + kSealedBlock == open.size);
-      EXPECT_FALSE(open.synced);
-      open.size = op.offset + op.data->size();
-    } else if (op.type == Op::Type::kSync) {
-      ASSERT_EQ(op.node, open.node);
-      EXPECT_TRUE(open.named) << "its clusters are not durable before its name has them";
-      EXPECT_EQ(open.size % kSealedBlock, 0u);
-      open.synced = true;
-    } else if (op.type == Op::Type::kSyncFolder && *op.path == FolderOf(open.path)) {
-      if (open.synced) open = {};
-      open.named = open.node != 0;
-    } else {
-      EXPECT_TRUE(op.type == Op::Type::kSyncFolder || op.type == Op::Type::kUnlink);
-    }
-  }
-  EXPECT_EQ(open.node, 0u);
+  ExpectOneFileAtATime(
+      OpsOfMedium(disk, from),
+      [](const NewFile& open, const Op& op) {
+        EXPECT_EQ(op.offset % kSealedBlock, 0u);
+        EXPECT_EQ(op.data->size() % kSealedBlock, 0u);
+        EXPECT_TRUE(op.offset == open.size || op.offset + kSealedBlock == open.size);
+      },
+      &files);
   EXPECT_GE(files, 9u);
 }
 
