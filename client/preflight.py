@@ -106,7 +106,7 @@ def _of_media(settings: ClientSettings) -> Iterator[Finding]:
         )
         return
     try:
-        with Media.open(Path(settings.media)):
+        with Media.open(Path(settings.media), settings.media_keys):
             if not os.access(settings.media, os.W_OK):
                 what = f"{settings.media} cannot be written to, so operations are logged elsewhere"
                 yield Finding(what, "mount it so that you may write to it", "warning")

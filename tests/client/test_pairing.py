@@ -5,6 +5,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from chunkstore import Media, SealKeys, new_seal
 from client.settings import ClientSettings
 from satchel.settings import load
 from testbed.sshd import Sshd
@@ -246,6 +248,20 @@ def test_doctor_says_all_that_is_missing_at_once(
     plain = laptop.types("satchel", "doctor")
     assert plain.stdout.splitlines()[0].startswith("fault: ")
     assert plain.stdout.splitlines()[1].startswith("    ")
+
+
+def test_doctor_opens_a_sealed_medium_with_the_laptops_key(laptop: Machine) -> None:
+    key = laptop.config / "id_ed25519"
+    key.parent.mkdir(parents=True)
+    stick = laptop.folder / "stick"
+    stick.mkdir()
+    Media.init(stick, new_seal([Identity.create(key).public]), SealKeys()).close()
+    laptop.sees("satchel", "config", "set", "media", str(stick))
+    assert str(stick) not in laptop.types("satchel", "doctor", "--json").stdout
+    key.unlink()
+    for kept in laptop.folder.rglob("media-keys"):
+        shutil.rmtree(kept)
+    assert f"the medium at {stick} is sealed" in laptop.types("satchel", "doctor", "--json").stdout
 
 
 def test_settings_are_changed_and_comments_stay(laptop: Machine) -> None:
