@@ -239,7 +239,7 @@ def test_sigterm_during_a_first_boot(daemon: Daemon) -> None:
     ServiceShelf(daemon.settings.services).checkpoints("notes").keep([])
     daemon.process = daemon.program.start("--config", daemon.config, "serve", "--launch", "notes")
     assert eventually(lambda: bool(daemon.pids("qemu")))
-    assert daemon.end(signal.SIGTERM) == 0
+    assert daemon.end(signal.SIGTERM) == 130
     assert daemon.left() == []
 
 

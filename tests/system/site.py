@@ -143,8 +143,8 @@ class Site:
         with HttpClient(place) as session:
             return int(session.get_json("/v1/status")["port"])
 
-    def run_with_media(self) -> subprocess.Popen[bytes]:
-        return self.run("--media", self.media)
+    def run_with_media(self, *words: str) -> subprocess.Popen[bytes]:
+        return self.run("--media", self.media, *words)
 
     def move(self, surrogate: str, *options: str) -> Any:
         """Returns when the replica there needs the one before no more."""

@@ -22,8 +22,8 @@ pytestmark = WHOLE
     ],
 )
 def test_unreachable_in_the_middle_of_a_run(site: Site, silent: bool, long: bool) -> None:
-    """For a moment, or for so long that the connection ends."""
-    site.run_with_media()
+    """For a moment, or for so long that the connection ends. The person knows that home is off."""
+    site.run_with_media("--provisional", "unlimited")
     site.move("a")
     port = site.port()
     with Work(site, port, pause=0.1) as work:
@@ -87,7 +87,7 @@ def test_never_back_before_the_end(site: Site) -> None:
 
 @pytest.mark.parametrize("program", ["qemu", pytest.param("daemon", marks=pytest.mark.nightly)])
 def test_home_dies_and_comes_back(site: Site, program: str) -> None:
-    site.run_with_media()
+    site.run_with_media("--provisional", "unlimited")
     site.move("a")
     port = site.port()
     with Work(site, port) as work:
