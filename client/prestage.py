@@ -108,9 +108,8 @@ class Prestager:
     def _bring(self, stage: Stage, name: str, manifest: Manifest) -> None:
         peer = self._settings.surrogate(stage.surrogate)
         link = self._links.open(name, peer, Lane.BULK)
-        forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
         replica = CreateReplica.new_id(self._service)
-        sources = self._offer(link, forwarded)
+        sources = self._offer(link)
         request = CreateReplica(replica, self._service, manifest.to_json(), sources)
         link.http.post_json("/v1/staged", request.to_json())
         while True:

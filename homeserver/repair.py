@@ -98,7 +98,7 @@ def repair(store: Store, sources: Sequence[Source], progress: Progress = silent)
 @contextmanager
 def open_source(text: str) -> Iterator[Source]:
     """The store, medium or peer that a user means: a folder, a UUID, a socket, or
-    `ssh://USER@HOST[:PORT]/PATH/OF/SOCKET`. Raises NotFoundError, StoreLocked, UsageError, and what
+    `ssh://USER@HOST[:PORT]`. Raises NotFoundError, StoreLocked, UsageError, and what
     links raise."""
     path = Path(text)
     if text.startswith("ssh://"):

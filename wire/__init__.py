@@ -4,7 +4,8 @@
 
 - peer: the program at the other end of a connection; never trusted with more than its key allows
 - host: a machine that ssh reaches (`SshHost`), known by its host key
-- link: one persistent ssh connection to a host (`SshLink`); forwards carry Unix sockets over it
+- link: one persistent ssh connection to a host (`SshLink`), which carries streams to its door
+- door: what sshd runs for a link at its other end, and all that the link's key can do (`open_door`)
 - links: those of a program (`Links`), each made again when it breaks (`Link`)
 - lane: what a link is for, operations or bulk; two lanes to a host are two links
 - message: a frozen dataclass that travels as strict JSON (`messages`, codec in `codec`)
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         requested_rate,
     )
     from wire.client import Answer, HttpClient
+    from wire.door import Names, NoSuchStream, ask_daemon, open_door
     from wire.duplex import FRAME_LIMIT, Duplex, Ended, PeerFailed, Reply
     from wire.egress import (
         Egress,
@@ -87,7 +89,7 @@ if TYPE_CHECKING:
         StallNumbers,
         VolumeNumbers,
     )
-    from wire.openssh import Lane, Ran, SshHost
+    from wire.openssh import Lane, SshHost
     from wire.peers import Peer
     from wire.server import (
         Server,
@@ -138,13 +140,14 @@ __all__ = [
     "Listener",
     "LocalProtocolError",
     "Message",
+    "Names",
+    "NoSuchStream",
     "PartNumbers",
     "Peer",
     "PeerFailed",
     "PeerTimeout",
     "PeerUnreachable",
     "Priority",
-    "Ran",
     "RemoteProtocolError",
     "ReplicaStatus",
     "Reply",
@@ -163,6 +166,7 @@ __all__ = [
     "VolumeNumbers",
     "WrongKey",
     "allowed_signers_line",
+    "ask_daemon",
     "bound_json",
     "chunk_routes",
     "fingerprint",
@@ -171,6 +175,7 @@ __all__ = [
     "known_hosts_line",
     "listen_local",
     "listen_unix",
+    "open_door",
     "printable",
     "read_destination",
     "requested_priority",
