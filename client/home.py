@@ -181,9 +181,7 @@ def lend_calls(
     return SourceAddress("calls", surrogate.lend("calls", here))
 
 
-def lend_edge(
-    home: HomeService | None, manifest: Manifest, surrogate: Link
-) -> EdgeShare | None:
+def lend_edge(home: HomeService | None, manifest: Manifest, surrogate: Link) -> EdgeShare | None:
     """Let a node of the service's share stand at the surrogate, where home has granted it; None
     where it has not, or is not reached. As `lend_calls`."""
     if home is None or not manifest.machine.get("shares"):

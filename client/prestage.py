@@ -20,13 +20,13 @@ from client.paths import Paths, likely_next
 from client.settings import ClientSettings
 from images import Manifest
 from satchel.errors import SatchelError
-from wire import CreateReplica, HostStatus, Lane, Link, Links, SourceAddress, Staged
+from wire import CreateReplica, Lane, Link, Links, SourceAddress, Staged
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
 
-Offer = Callable[[Link, str], tuple[SourceAddress, ...]]
+Offer = Callable[[Link], tuple[SourceAddress, ...]]
 """Offers this client's sources to the other end of a link, below that folder."""
 
 

@@ -37,7 +37,7 @@ from satchel.errors import (
 )
 from satchel.ids import OperationNumber, ReplicaId
 from satchel.progress import Progress, silent
-from wire import CreateReplica, HostStatus, Lane, Link, Links, ReplicaStatus
+from wire import CreateReplica, Lane, Link, Links, ReplicaStatus
 
 logger = logging.getLogger(__name__)
 

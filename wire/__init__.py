@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         requested_rate,
     )
     from wire.client import Answer, HttpClient
-    from wire.door import Names, NoSuchStream, ask_daemon, open_door
+    from wire.door import API, Names, NoSuchStream, ask_daemon, open_door
     from wire.duplex import FRAME_LIMIT, Duplex, Ended, PeerFailed, Reply
     from wire.egress import (
         Egress,
@@ -105,6 +105,7 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "API",
     "BATCH_LIMIT",
     "FRAME_LIMIT",
     "PLACES_LIMIT",

@@ -103,7 +103,7 @@ Asked = Callable[[Kind, bytes], None]
 @dataclass
 class _Stream:
     number: int
-    socket: socket.socket | None = None  # None: not connected yet, or nothing to do with it any more
+    socket: socket.socket | None = None  # None: not connected yet
     credit: int = WINDOW  # bytes that may still be sent
     inbox: bytearray = field(default_factory=bytearray)
     owed: int = 0  # bytes that were taken out, and not told of yet
@@ -224,9 +224,7 @@ class Multiplexer:
             for stream in self._streams.values():
                 self._want(stream)
 
-    def _register(
-        self, what: int | socket.socket, before: int, events: int, data: object
-    ) -> None:
+    def _register(self, what: int | socket.socket, before: int, events: int, data: object) -> None:
         if not events:
             self._selector.unregister(what)
         elif before:

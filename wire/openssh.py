@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import IO
 
 from satchel.errors import SatchelError, UnsupportedError
 from wire.errors import (
@@ -143,8 +142,8 @@ def start_ssh(argv: Sequence[str], pipe: socket.socket) -> subprocess.Popen[byte
         raise UnsupportedError("no ssh", fix="install openssh-client")
     return subprocess.Popen(
         argv,
-        stdin=pipe,
-        stdout=pipe,
+        stdin=pipe.fileno(),
+        stdout=pipe.fileno(),
         stderr=subprocess.PIPE,
         env={**os.environ, "LC_ALL": "C"},
         start_new_session=True,

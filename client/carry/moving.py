@@ -27,7 +27,7 @@ from client.sources import Sources, chunks_link
 from images import Manifest
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
-from wire import CreateReplica, HandedOver, HostStatus, Lane, Link, Links
+from wire import CreateReplica, HandedOver, Lane, Link, Links
 
 logger = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ from homeserver.settings import HomeSettings
 
 COMMANDS = {
     "checkpoint": "Take a checkpoint of SERVICE.",
+    "door": "Be the door of this home for a client: what sshd runs for its key.",
     "dump": "Show what is in FILE, for developers.",
     "export": "Export volume NAME into FILE, raw and sparse.",
     "forget": "Forget old versions of volumes and old checkpoints.",
