@@ -8,7 +8,8 @@
 - part: some of a bench's figures, which `./scripts/bench NAME.PART` measures alone
 - contestant: one of several ways to do the same, measured alternately
 
-Each figure is one JSON line on standard output as soon as it is known.
+The first line of standard output is about the host (`bench/host.py`): it has the key `host`.
+Each figure is one JSON line after it, as soon as it is known.
 """
 
 from bench.harness import Figure, figure

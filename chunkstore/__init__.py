@@ -29,6 +29,7 @@ from chunkstore.below import (
     pages_missing,
     places_missing,
     records_below,
+    references_below,
 )
 from chunkstore.block_map import BlockEntry, BlockMap, BlockState, Foresight
 from chunkstore.catalog import Catalog, CatalogEntry
@@ -78,6 +79,7 @@ from chunkstore.reports import (
     StoreStats,
     VerifyReport,
 )
+from chunkstore.seal import MediaRevoked, MediaSealed, NewSeal, SealKeys, new_seal
 from chunkstore.store import Store, name_blocks, split_refs
 from chunkstore.table import MAX_VOLUME_SIZE, TableRoot
 
@@ -111,12 +113,16 @@ __all__ = [
     "MediaNotFound",
     "MediaReadOnly",
     "MediaReport",
+    "MediaRevoked",
+    "MediaSealed",
     "MediaVersion",
     "NameNotFound",
+    "NewSeal",
     "PageChange",
     "PageChanges",
     "PageChangesInvalid",
     "PruneReport",
+    "SealKeys",
     "SettleReport",
     "Store",
     "StoreDamaged",
@@ -143,10 +149,12 @@ __all__ = [
     "encode_places",
     "media_uuid",
     "name_blocks",
+    "new_seal",
     "one_after_other",
     "pages_missing",
     "places_missing",
     "records_below",
+    "references_below",
     "split_refs",
     "told_pages",
 ]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from chunkstore._native import _core
 from chunkstore.errors import StoreUsage
-from chunkstore.store import Store
+from chunkstore.store import Store, split_refs
 from chunkstore.table import TableRoot
 from satchel.errors import IntegrityError
 from satchel.ids import CHUNK_REF_SIZE, ZERO_REF, ChunkRef
@@ -33,6 +33,9 @@ PLACE_BLOCKS = 256
 
 LEVELS = 8
 """Levels that a table of the largest volume has, and more."""
+
+PIECE_PAGES = 256
+"""Pages that are read at once."""
 
 _PLACE = struct.Struct("<52sBBHQ")
 assert _PLACE.size == PLACE_SIZE
@@ -164,6 +167,28 @@ def pages_missing(store: Store, root: TableRoot, blocks: Iterable[int]) -> list[
         below.pop(ZERO_REF, None)
         wanted = below
     return missing
+
+
+def references_below(store: Store, roots: Iterable[TableRoot]) -> Iterator[ChunkRef]:
+    """The references of pages and chunks below the roots, the roots included, as far as the pages
+    are in the store. A level is read in pieces, each page of it once."""
+    wanted: dict[int, dict[ChunkRef, None]] = {}
+    for root in roots:
+        if root.ref != ZERO_REF and root.size:
+            wanted.setdefault(_core.root_level(root.blocks), {})[root.ref] = None
+            yield root.ref
+    for level in range(max(wanted, default=-1), -1, -1):
+        pages = [*wanted.pop(level, {})]
+        below = wanted.setdefault(level - 1, {})
+        for start in range(0, len(pages), PIECE_PAGES):
+            records = store.records(b"".join(pages[start : start + PIECE_PAGES]))
+            pages_here = _pages(records, level).values()
+            found = dict.fromkeys(ref for refs in pages_here for ref in split_refs(refs))
+            found.pop(ZERO_REF, None)
+            new = [ref for ref in found if ref not in below] if level else [*found]
+            if level:
+                below.update(dict.fromkeys(new))
+            yield from new
 
 
 def _pages(records: bytes, level: int) -> dict[bytes, bytes]:

@@ -3,6 +3,7 @@
 """Portable media: packs, checkpoints and logs on FAT32 or exFAT, trusted by nobody.
 
     ROOT/satchel/media.json                        format, version, UUID
+    ROOT/satchel/key.age                           of a sealed one: its key (chunkstore/seal.py)
     ROOT/satchel/packs/                            packs and their index files, see core/media.h
     ROOT/satchel/commits/                          what each generation consists of
     ROOT/satchel/checkpoints/SERVICE-ID.json|.sig  manifests and their signatures
@@ -29,8 +30,10 @@ from pathlib import Path
 from chunkstore._native import _core
 from chunkstore.errors import MediaDamaged, MediaGone
 from chunkstore.reports import BadRecord
+from chunkstore.seal import NewSeal, Seal, SealKeys, wrapped_key, write_wrapped
 from chunkstore.store import Buffer, Store, split_refs
 from chunkstore.table import TableRoot
+from satchel.errors import SatchelError
 from satchel.files import open_regular, require_real_folder
 from satchel.ids import CheckpointId, ChunkRef, chunk_id
 from satchel.names import NAME, check_name
@@ -42,7 +45,9 @@ _DESCRIPTION_LIMIT = 4096
 FILE_LIMIT = 1 << 20
 """Bytes of a manifest or a signature that are read."""
 
-_MANIFEST = re.compile(r"checkpoints/([^/]+)-([0-9a-f]{16})\.json")
+_MANIFEST = re.compile(r"checkpoints/([^/]+)\.json")
+_IN_CLEAR = re.compile(r"(.+)-([0-9a-f]{16})")
+_ID = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True)
@@ -87,12 +92,6 @@ class MediaCheckpoint:
     generations: tuple[int, ...]
     whole: bool
 
-    @property
-    def paths(self) -> tuple[str, str]:
-        """Of the manifest and of its signature, below satchel/."""
-        stem = f"checkpoints/{self.service}-{self.id}"
-        return f"{stem}.json", f"{stem}.sig"
-
 
 @dataclass(frozen=True)
 class MediaReport:
@@ -119,6 +118,16 @@ def media_uuid(root: Path) -> str:
         raise MediaDamaged(f"cannot read {path}", why="it has no uuid") from error
 
 
+def _seal_at(root: Path, keys: SealKeys | None) -> Seal | None:
+    """Without keys nothing sealed is opened."""
+    try:
+        return (keys or SealKeys()).seal_of(root, media_uuid(root))
+    except MediaDamaged:
+        return None  # the engine says what is wrong with it
+    except OSError as error:
+        raise MediaGone(f"cannot read the medium at {root}", why=str(error)) from error
+
+
 class Media:
     """The chunks and checkpoints on one medium. Thread-safe; one process writes at a time.
 
@@ -126,42 +135,78 @@ class Media:
     out is opened again when it is back. References are passed as n * 52 bytes.
     """
 
-    def __init__(self, root: Path, native: _core.Media) -> None:
+    def __init__(self, root: Path, native: _core.Media, seal: Seal | None) -> None:
         self._root = root
+        self._seal = seal
         self._native = native
         self._damaged: set[ChunkRef] = set()
 
     @classmethod
-    def init(cls, root: str | os.PathLike[str]) -> Media:
+    def init(
+        cls,
+        root: str | os.PathLike[str],
+        seal: NewSeal | None = None,
+        keys: SealKeys | None = None,
+    ) -> Media:
         """Make an empty medium in a mounted folder, whatever else is in it, and open it.
 
-        Raises MediaExists, MediaNotFound if the folder is not there, MediaReadOnly, MediaFull.
+        seal: its key, which `keys` keeps; without one everything on it is in clear. Raises
+        MediaExists, MediaNotFound if the folder is not there, MediaReadOnly, MediaFull, OSError.
         """
-        _core.Media.init(root, str(uuid.uuid4()))
-        return cls.open(root)
+        name = str(uuid.uuid4())
+        place = Path(root)
+        if seal is not None and place.is_dir() and not (place / "satchel" / "media.json").exists():
+            write_wrapped(place, seal.wrapped)
+            if keys is not None:
+                keys.keep(name, seal.key)
+        _core.Media.init(root, name)
+        opened = Seal(seal.key) if seal is not None else None
+        return cls(place, _core.Media.open(root, opened.content if opened else b""), opened)
 
     @classmethod
-    def open(cls, root: str | os.PathLike[str]) -> Media:
+    def open(cls, root: str | os.PathLike[str], keys: SealKeys | None = None) -> Media:
         """Open the medium mounted at `root` and read its indexes; writes nothing.
 
-        A pack without a usable index is scanned. Raises MediaNotFound, MediaDamaged, MediaVersion,
-        and NotRegular where a link stands for a folder: what is below it is elsewhere.
+        A pack without a usable index is scanned. keys: open sealed ones. Raises MediaNotFound,
+        MediaDamaged, MediaVersion, MediaSealed, MediaRevoked, and NotRegular where a link stands
+        for a folder: what is below it is elsewhere.
         """
         for name in ("", "packs", "commits", "checkpoints", "log"):
             require_real_folder(Path(root) / "satchel" / name)
-        return cls(Path(root), _core.Media.open(root))
+        if not (Path(root) / "satchel" / "media.json").exists():
+            return cls(Path(root), _core.Media.open(root, b""), None)  # says what is not there
+        seal = _seal_at(Path(root), keys)
+        return cls(Path(root), _core.Media.open(root, seal.content if seal else b""), seal)
 
     @staticmethod
     def redescribe(root: str | os.PathLike[str]) -> None:
-        """Write what makes it a medium anew, where that is lost or damaged. Raises MediaNotFound
-        where there are no packs either."""
-        _core.Media.redescribe(root, str(uuid.uuid4()))
+        """Write what makes it a medium anew, where that is lost or damaged. Nothing happens to a
+        sealed one, which without its UUID has no key. Raises MediaNotFound where there are no packs
+        either."""
+        if wrapped_key(Path(root)) is None:
+            _core.Media.redescribe(root, str(uuid.uuid4()), b"")
 
-    @staticmethod
-    def log_path(root: str | os.PathLike[str], service: str) -> Path:
+    def log_path(self, service: str) -> Path:
         """Where the operation log of a service is, what its files' names begin with; there may be
         none. Raises BadName."""
-        return Path(root) / "satchel" / "log" / check_name(service, "service")
+        name = check_name(service, "service")
+        return self._root / "satchel" / "log" / (self._seal.log_name(name) if self._seal else name)
+
+    def log_secret(self, service: str) -> bytes | None:
+        """The key that its operations are sealed under there; None where they are in clear."""
+        return self._seal.log_secret(service) if self._seal else None
+
+    @property
+    def sealed(self) -> bool:
+        """Whether what is on it is told to nobody without its key."""
+        return self._seal is not None
+
+    def paths(self, checkpoint: MediaCheckpoint) -> tuple[str, str]:
+        """Of the manifest and of its signature, below satchel/."""
+        name = f"{checkpoint.service}-{checkpoint.id}"
+        if self._seal:
+            name = self._seal.file_name(checkpoint.service, checkpoint.id)
+        return f"checkpoints/{name}.json", f"checkpoints/{name}.sig"
 
     def close(self) -> None:
         """Let go of its files. Nothing happens the second time."""
@@ -229,7 +274,7 @@ class Media:
         Raises MediaFull, MediaReadOnly, BadName.
         """
         named = MediaCheckpoint(check_name(service, "service"), checkpoint, (), whole=False)
-        for path, data in zip(named.paths, (manifest, signature), strict=True):
+        for path, data in zip(self.paths(named), (manifest, signature), strict=True):
             self._native.put_file(path, data)
 
     def commit(
@@ -252,7 +297,7 @@ class Media:
         Raises ChunkMissing, and nothing has changed; MediaFull, MediaReadOnly.
         """
         generation, freed, damaged = self._native.commit(
-            [path for checkpoint in checkpoints for path in checkpoint.paths],
+            [path for checkpoint in checkpoints for path in self.paths(checkpoint)],
             [(root.ref, root.size) for root in roots],
             [(root.ref, root.size) for root in carried],
             keep_packs,
@@ -290,9 +335,8 @@ class Media:
         found: dict[tuple[str, CheckpointId], list[Generation]] = {}
         for generation in self.generations():
             for path in generation.paths:
-                named = _MANIFEST.fullmatch(path)
-                if named and NAME.fullmatch(named[1]) and service in (None, named[1]):
-                    key = named[1], CheckpointId(named[2])
+                key = self._named_by(path)
+                if key and service in (None, key[0]):
                     found.setdefault(key, []).append(generation)
         return [
             MediaCheckpoint(
@@ -307,19 +351,15 @@ class Media:
     def signed(self, checkpoint: MediaCheckpoint) -> tuple[bytes, bytes]:
         """The bytes that are there for its manifest and its signature, whatever they are. Raises
         MediaDamaged where they cannot be read."""
-        manifest, signature = checkpoint.paths
+        manifest, signature = self.paths(checkpoint)
         return self._read(manifest), self._read(signature)
 
     def stray_checkpoints(self) -> list[MediaCheckpoint]:
         """Checkpoints whose files are there, whether or not a generation names them."""
         top = self._root / "satchel"
         paths = sorted(path.relative_to(top) for path in top.glob("checkpoints/*.json"))
-        found = (_MANIFEST.fullmatch(str(path)) for path in paths)
-        return [
-            MediaCheckpoint(named[1], CheckpointId(named[2]), (), whole=False)
-            for named in found
-            if named and NAME.fullmatch(named[1])
-        ]
+        found = (self._named_by(str(path)) for path in paths)
+        return [MediaCheckpoint(*named, (), whole=False) for named in found if named]
 
     def missing(self, *roots: TableRoot) -> bytes:
         """References under the roots that are not on the medium; of a missing page, only the
@@ -346,14 +386,27 @@ class Media:
 
     def _read(self, path: str) -> bytes:
         try:
-            with (self._root / "satchel" / path).open("rb") as file:
-                return file.read(FILE_LIMIT)
-        except OSError as error:
+            return self._native.read_file(path)
+        except SatchelError as error:
             raise MediaDamaged(
                 f"cannot read {path} on the medium at {self._root}",
-                why=error.strerror or str(error),
+                why=error.why or str(error),
                 fix="`satchel-home media recover` looks for what else is there",
             ) from error
+
+    def _named_by(self, path: str) -> tuple[str, CheckpointId] | None:
+        """Service and checkpoint of a manifest; None for what is no manifest's name."""
+        named = _MANIFEST.fullmatch(path)
+        if named is None:
+            return None
+        if self._seal:
+            parts = self._seal.named_by(named[1])
+        else:
+            found = _IN_CLEAR.fullmatch(named[1])
+            parts = (found[1], found[2]) if found else None
+        if parts is None or not NAME.fullmatch(parts[0]) or not _ID.fullmatch(parts[1]):
+            return None
+        return parts[0], CheckpointId(parts[1])
 
     def _reported(self, report: tuple[int, int, list[tuple[int, int, str]], bytes]) -> MediaReport:
         records, count, bad, damaged = report

@@ -55,7 +55,8 @@ and we hear when it is not."""
 class Read:
     """One read that waits for its first response. asked: who was asked; heard: who has answered.
 
-    asked_at: when the last one of them was.
+    asked_at: when the last one of them was; leader: who gave the response that counts; apart: the
+    feed of home, where the read is a sample: it and all that are asked answer in any case.
     """
 
     operation: Operation
@@ -63,11 +64,21 @@ class Read:
     heard: set[Feed] = field(default_factory=set)
     asked_at: float = 0.0
     response: Response | None = None
-    leader: str = ""
+    leader: Feed | None = None
+    apart: Feed | None = None
 
     def wanted_of(self, feed: Feed) -> bool:
         """Whether that replica is to answer it."""
-        return self.response is None and feed in self.asked and feed not in self.heard
+        wanted = self.response is None or self.apart is not None
+        return wanted and feed not in self.heard and (feed in self.asked or feed is self.apart)
+
+    @property
+    def over(self) -> bool:
+        """Whether it is answered, and a sample by everybody who is going to."""
+        asked = [*self.asked, self.apart] if self.apart else []
+        return self.response is not None and all(
+            feed in self.heard or feed is None or feed.state in FINAL for feed in asked
+        )
 
 
 class Endpoint(Protocol):
@@ -168,6 +179,16 @@ class Feed:
     @property
     def state(self) -> FeedState:
         return self._state
+
+    @property
+    def heard_at(self) -> float:
+        """When the replica last answered anything (monotonic); before that, when the feed began."""
+        return self._heard
+
+    @property
+    def answers(self) -> bool:
+        """Whether the replica is there, as far as is known."""
+        return self._state in (FeedState.CATCHING_UP, FeedState.JOINED)
 
     @property
     def distance(self) -> float:

@@ -66,6 +66,7 @@ class Journal:
     spare: where the log goes on when that fails; the same as `path` where there is no media
     key:   of the service, which seals the log at `path`; None before home has given it to this
            client, and for a log on the client's own disk
+    secret: that conceals the operations at `path`; None for a log in clear
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Journal:
         spare: Path | None,
         durability: Durability = "each",
         key: bytes | None = None,
+        secret: bytes | None = None,
     ) -> None:
         """Raises LogCorrupt, LogBusy, and what the spare place raises when both fail."""
         self._writing = threading.Lock()  # held while the log is written to
@@ -86,6 +88,7 @@ class Journal:
         self._spare = spare
         self._durability = durability
         self._key = key
+        self._secret = secret
         self._doubtful: set[OperationNumber] = set()
         self._log: Log | None = None
         self.failure: SatchelError | None = None
@@ -246,13 +249,15 @@ class Journal:
 
     def _open(self, path: Path) -> None:
         try:
-            self._log = Log.open(path, durability=self._durability, key=self._key)
+            self._log = Log.open(
+                path, durability=self._durability, key=self._key, secret=self._secret
+            )
             self._load(self._log)
         except (LogFull, LogReadOnly, LogGone) as error:
             if self._spare in (None, path):
                 raise
             if Log.exists(path):
-                with Log.open(path, read_only=True, key=self._key) as log:
+                with Log.open(path, read_only=True, key=self._key, secret=self._secret) as log:
                     self._load(log)
             self._go_on_beside(error)
 

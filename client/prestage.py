@@ -60,13 +60,23 @@ class Prestager:
         self._lock = threading.Lock()
         self._stages: list[Stage] = []
 
-    def expect(self, here: str, manifest: Manifest, quiet: Callable[[], bool]) -> str | None:
+    def expect(
+        self,
+        here: str,
+        manifest: Manifest,
+        quiet: Callable[[], bool],
+        *,
+        other: str | None = None,
+    ) -> str | None:
         """The client is at a surrogate now: begin to bring the checkpoint to the next one, where
-        one can be expected. That one, or None. quiet: whether the replica here has what it needs.
+        one can be expected. That one, or None. quiet: whether the replica here has what it needs;
+        other: where to, if nothing says it.
         """
         visited = [m.surrogate for m in History.of(self._settings.state, self._service).moves()]
         following = likely_next(here, Paths(self._settings.state).all(), visited)
         if following is None or following not in self._settings.surrogates:
+            following = other
+        if following is None:
             return None
         self.end(following)
         stage = Stage(following)

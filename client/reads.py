@@ -11,10 +11,16 @@ replicas, and the first answer counts. All operations of a stateless service are
     nearest  the replica that answers fastest; the next one when that is lost, silent, or has not
              answered after RESCUE times its 95th percentile
     hedge    the same, but after the 95th percentile
+
+One read in SAMPLED, drawn at random, is a sample: home answers it as well, and the two answers are
+compared. Both are given at the same number: no replica gets an operation behind the read before it
+has answered. A surrogate cannot tell a sample from other reads. One that lies at rate p is caught
+after SAMPLED / p reads on the average.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +36,12 @@ RESCUE = 10
 RESCUE_SECONDS = 1.0
 """`nearest` asks the next one after so many times the 95th percentile, and not before that."""
 
+SAMPLED = 20
+
+SAMPLES_KEPT = 256
+"""Reads that wait for an answer, samples for home's too; no further one is sampled while so many
+do."""
+
 READ_ONLY: dict[str, Callable[[Operation, Sequence[str]], bool]] = {
     http.kind: http.changes_nothing,
     redis.kind: redis.changes_nothing,
@@ -42,6 +54,11 @@ def read_only(adapter: Mapping[str, Any]) -> Callable[[Operation], bool]:
     """Which operations change nothing, as a manifest says it of its service."""
     judge, declared = READ_ONLY.get(adapter["kind"]), tuple(adapter["read_only"])
     return lambda operation: judge is not None and judge(operation, declared)
+
+
+def at_random() -> bool:
+    """Whether a read is a sample. Nobody can foresee it."""
+    return secrets.randbelow(SAMPLED) == 0
 
 
 def by_distance(feeds: Sequence[Feed]) -> list[Feed]:

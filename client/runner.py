@@ -26,6 +26,7 @@ from client.latest import Latest, StateOlder
 from client.log_keys import LogKeys
 from client.planner import Plan
 from client.prestage import Prestager
+from client.provisional import Limit
 from client.quarantine import Quarantine
 from client.reads import read_only
 from client.replicas import BroughtUp, Replicas
@@ -134,7 +135,7 @@ class Runner:
         if self.media is None:
             self.settings.require_home(otherwise="; or name media that have a checkpoint")
         else:
-            self._chunks = Media.open(self.media)
+            self._chunks = Media.open(self.media, self.settings.media_keys)
         reached = self._reach_home(take_over)
         found = candidates(self.service, self._chunks, reached, self.settings.allowed_signers)
         if "carry" in found[0].manifest.adapter:
@@ -149,6 +150,8 @@ class Runner:
             read_only=read_only(found[0].manifest.adapter),
             on_quarantine=self._on_quarantine,
             early=found[0].manifest.adapter["kind"] in EARLY,
+            limit=Limit.parse(self.settings.provisional),
+            trusted=[name for name, peer in self.settings.surrogates.items() if peer.trusted],
         )
         journal = self._session.journal
         manifest = choose(found, journal, reached) if stateful else found[0].manifest
@@ -213,6 +216,12 @@ class Runner:
                 parts.prestager.expect(surrogate, replicas.manifest, here.quiet)
             return brought
 
+    def go_ahead(self, here: str, other: str | None) -> str | None:
+        """The client is about to leave a surrogate: bring what is needed to where it is expected
+        next, or else to `other`, at once. Where that is; None where nobody knows."""
+        parts = self._parts
+        return parts.prestager.expect(here, self.manifest, lambda: True, other=other)
+
     def elsewhere(self) -> list[str]:
         """The surrogates where no replica is."""
         return sorted(set(self.settings.surrogates) - set(self._parts.replicas.names()))
@@ -249,6 +258,10 @@ class Runner:
             "refusal": str(session.refusal) if session.refusal else None,
             "replicas": self._replicas(surrogates),
             "policy": session.policy,
+            "provisional": session.provisional.count,
+            "provisional_seconds": round(session.provisional.seconds, 1),
+            "provisional_limit": str(session.provisional.limit),
+            "samples": session.tally.samples,
             "answered": session.tally.answered,
             "sent_bytes": session.tally.sent_bytes,
             "sent_bytes_if_all": session.tally.sent_bytes_if_all,
@@ -343,9 +356,11 @@ class Runner:
 
     def _journal(self) -> Journal:
         spare = self.settings.data / "log" / self.service
-        path = Media.log_path(self.media, self.service) if self.media else spare
-        key = self._keys.get(self.service) if self.media else None
-        return Journal(path, spare, self.settings.durability, key)
+        if self._chunks is None:
+            return Journal(spare, spare, self.settings.durability)
+        path, secret = self._chunks.log_path(self.service), self._chunks.log_secret(self.service)
+        key = self._keys.get(self.service)
+        return Journal(path, spare, self.settings.durability, key, secret)
 
     def _join_home(self) -> None:
         if self._home:

@@ -9,8 +9,9 @@ is stable, so that no acknowledged operation is ever in one place only.
 What changes nothing may go to one replica only, as the policy says: see client.reads.
 
 Home is believed. A surrogate's replica that answers otherwise than home is in quarantine: it
-answers nothing from then on. Where home says that another client has taken the service over,
-nothing more is accepted: it could not be merged.
+answers nothing from then on. What a stranger's replica has answered is provisional until home has
+confirmed it, and only so much is: see client.provisional. Where home says that another client has
+taken the service over, nothing more is accepted: it could not be merged.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ import dataclasses
 import logging
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Hashable, Sequence
 
+from client.answers import Answer, Pending, Tally
 from client.comparison import Comparison, Divergence
 from client.endpoints import HOME
-from client.feed import FINAL, Endpoint, Feed, Read
+from client.feed import FINAL, Endpoint, Feed, FeedState, Read
 from client.foreground import Foreground
 from client.journal import Encode, Journal
-from client.reads import next_to_ask
+from client.provisional import Limit, Provisional
+from client.reads import SAMPLES_KEPT, at_random, next_to_ask
 from client.settings import Policy
 from replay import Early, Operation, Response
 from satchel.errors import ConflictError, IntegrityError, SatchelError, StateError, UnavailableError
@@ -42,6 +43,12 @@ JOINED_LAG = 2
 """Operations that a replica may be behind and count as keeping up: in a busy session there is
 always one under way. One that has executed all that there was when it was asked keeps up as well:
 where many operations are under way at once, none is ever further."""
+
+LOOK_SECONDS = 0.5
+"""How often one whose answer is not believed looks whether home can still confirm it."""
+
+HELD_SECONDS = 0.05
+"""How long a replica pauses that gets nothing while a sample is being answered."""
 
 END_SECONDS = 5.0
 """How long the end of a feed is waited for while an operation of its is under way."""
@@ -59,53 +66,6 @@ class Diverged(IntegrityError):
     """A replica answered an operation otherwise than home did."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The first response to an operation. seconds: since the call; stable: at the moment of the
-    acknowledgement. Of a read of a stateful service, `number` is that of the last operation that it
-    shows for sure, and `stable` says whether home has that one."""
-
-    number: OperationNumber
-    payload: bytes
-    leader: str
-    seconds: float
-    stable: bool
-
-
-@dataclass
-class Pending:
-    """An operation that waits for its first response. told: notified when its waiter has to look;
-    it has the session's lock, and a waiter of its own: a hundred that wait are not all woken by
-    each other's responses."""
-
-    told: threading.Condition
-    began: float
-    operation: Operation | None = None
-    answer: Answer | None = None
-    on_early: Callable[[bytes], None] | None = None
-    said_early: Feed | None = None
-    """The one replica whose early answers are told: what others draw on the way may differ."""
-
-
-@dataclass
-class Tally:
-    """What a session has seen so far. divergences: the first ones, for people to look at.
-
-    answered_seconds: what all that were answered took together, from the call to its answer.
-    sent_bytes: of operations, to all replicas; sent_bytes_if_all: what they were, had every read
-    gone to every replica.
-    """
-
-    first_responses: Counter[str] = field(default_factory=Counter)
-    later_responses: int = 0
-    diverged: int = 0
-    answered: int = 0
-    answered_seconds: float = 0.0
-    sent_bytes: int = 0
-    sent_bytes_if_all: int = 0
-    divergences: list[dict[str, object]] = field(default_factory=list)
-
-
 class Session:
     """See the module. Thread-safe; calls may be made at once and are executed in order."""
 
@@ -119,11 +79,15 @@ class Session:
         read_only: Callable[[Operation], bool] = lambda operation: False,
         on_quarantine: Callable[[Divergence], None] = lambda divergence: None,
         early: bool = False,
+        limit: Limit | None = None,
+        trusted: Collection[str] = (),
+        sample: Callable[[], bool] = at_random,
     ) -> None:
         """read_only: which operations of a stateful service change nothing. on_quarantine: told of
         the answer that put a replica in quarantine, by a feed's thread and under the session's
         lock: it returns at once and calls nothing here. early: replicas are to say, too, what they
-        are going to answer."""
+        are going to answer. limit: of what is believed without home, None without one; trusted: the
+        surrogates to whom it does not apply; sample: whether the next read is compared."""
         self.journal = journal
         self.stateful = stateful
         self.early = early
@@ -133,11 +97,15 @@ class Session:
         self._read_only = read_only
         self._response_seconds = response_seconds
         self._on_quarantine = on_quarantine
+        self._sample = sample
+        self._believed = {HOME, *trusted}
         self._lock = threading.RLock()  # guards all below; taken before the journal's
         self._changed = threading.Condition(self._lock)
         self._pending: dict[OperationNumber, Pending] = {}
         self._comparison = Comparison(HOME)
+        self.provisional = Provisional(limit or Limit())
         self._reads: list[Read] = []
+        self._samples: dict[Read, Comparison] = {}
         self._count = 0  # of the calls of a stateless service
         self._feeds: dict[str, Feed] = {}
         self._refusal: SatchelError | None = None
@@ -156,15 +124,20 @@ class Session:
         """Execute one operation and give the first response. on_early: told what a replica says
         that it is going to answer, by a feed's thread, and perhaps when the response is there.
 
-        Raises NoResponse, NotStable, what ended the session, and what the journal raises when the
-        operation can be written nowhere.
+        Raises NoResponse, NotStable, NotConfirmed, what ended the session, and what the journal
+        raises when the operation can be written nowhere.
         """
         if self._refusal:
             raise self._refusal
+        with self._lock:
+            if self._unconfirmable():
+                raise self.provisional.refusal()
         began = time.monotonic()
         with self.operations.operation():
             read = self._as_read(encode)
-            answer = self._read(read, began) if read else self._operate(encode, began, on_early)
+            answer = (
+                self._read(read, encode, began) if read else self._operate(encode, began, on_early)
+            )
         with self._changed:
             self.tally.answered += 1
             self.tally.answered_seconds += time.monotonic() - began
@@ -185,14 +158,16 @@ class Session:
         return self._await(pending, operation.number)
 
     def _await(self, pending: Pending, number: OperationNumber) -> Answer:
+        deadline = pending.began + self._response_seconds
         with self._lock:
-            done = pending.told.wait_for(
-                lambda: self._acknowledged(pending, number) or self._refusal,
-                pending.began + self._response_seconds - time.monotonic(),
-            )
+            while not self._acknowledged(pending, number) and not self._refusal:
+                left = deadline - time.monotonic()
+                if left <= 0 or self._given_up(pending):
+                    break
+                pending.told.wait(min(left, LOOK_SECONDS))
             del self._pending[number]  # nobody waits for it any more
             if pending.answer is None or not self._acknowledged(pending, number):
-                raise self._refusal if done and self._refusal else self._unanswered(pending)
+                raise self._refusal or self._unanswered(pending)
             stable = self.journal.stable >= number
             return dataclasses.replace(pending.answer, stable=stable)
 
@@ -244,6 +219,23 @@ class Session:
             self.drop(feed.name, timeout=0.2)
         self.journal.close()
 
+    def confirmed(self, answer: Answer, timeout: float) -> bool:
+        """Whether home, or somebody who is believed, has said the same; waiting up to `timeout`
+        seconds for it. A read that is no sample is not confirmed by anybody."""
+        read, feed = answer.read, answer.feed
+        if feed is None or feed.name in self._believed:
+            return True
+
+        def heard() -> bool:
+            if read is None:
+                return not self.provisional.has(answer.number)
+            return any(other.name == HOME for other in read.heard)
+
+        with self._changed:
+            if read is None or read.apart is not None or not timeout:
+                self._changed.wait_for(lambda: heard() or self._refusal, timeout)
+            return heard() and feed.state is not FeedState.QUARANTINED
+
     def wait_stable(self, timeout: float) -> bool:
         """Whether home has everything on disk, waiting up to `timeout` seconds for it."""
         with self._changed:
@@ -263,7 +255,22 @@ class Session:
         self._look_for_end(feed)
         operations = self.journal.wait(feed.cursor, limit, timeout=0.5, called=feed.called)
         feed.aim = self.journal.last
-        return operations
+        with self._changed:
+            if feed.name == HOME:
+                self.provisional.heard(feed.heard_at)
+                self.provisional.executed(feed.cursor)
+            # Drafted under this lock: no replica was given its number or a later one before.
+            holds = [r.operation.number for r in self._reads if self._holds(r, feed)]
+            given = [op for op in operations if not holds or op.number < min(holds)]
+            if operations and not given:
+                self._changed.wait(HELD_SECONDS)
+        return given
+
+    def _holds(self, read: Read, feed: Feed) -> bool:
+        """Whether a replica gets nothing behind that read before it has answered it."""
+        if not self.stateful or read.apart is None or feed in read.heard:
+            return False
+        return read.response is None or read.wanted_of(feed)
 
     def _look_for_end(self, feed: Feed) -> None:
         """Before anything is sent: a first operation may take long, and it has joined by then."""
@@ -290,14 +297,56 @@ class Session:
                 if feed.state in FINAL:
                     break
                 read.heard.add(feed)
+                if feed.name == HOME:
+                    self._confirmed(read)
                 if not self.stateful:
                     self._compare(feed, response, read.operation)
+                elif read in self._samples:
+                    self._compare(feed, response, read.operation, self._samples[read])
                 elif read.response is not None:
                     self.tally.later_responses += 1
-                if read.response is None and feed.state not in FINAL:
-                    read.response, read.leader = response, feed.name
-                    self.tally.first_responses[feed.name] += 1
+                if read.response is None and self._takes(feed):
+                    self._take(read, feed, response)
+                self._sort_out(read)
             self._changed.notify_all()
+
+    def _sort_out(self, read: Read) -> None:
+        """What is answered by everybody who is going to is forgotten."""
+        if read.over and read in self._reads:
+            self.tally.samples += read.apart is not None and len(read.heard) > 1
+            self._forget(read)
+
+    def _forget(self, read: Read) -> None:
+        if read in self._reads:
+            self._reads.remove(read)
+        self._samples.pop(read, None)
+
+    def _take(self, read: Read, feed: Feed, response: Response) -> None:
+        read.response, read.leader = response, feed
+        self.tally.first_responses[feed.name] += 1
+        if feed.name not in self._believed and not any(f.name == HOME for f in read.heard):
+            self.provisional.believe(read, compared=read.apart is not None)
+
+    def _takes(self, feed: Feed) -> bool:
+        """Whether what that replica answers is believed now."""
+        if feed.state in FINAL:
+            return False
+        return feed.name in self._believed or self.provisional.room
+
+    def _confirmed(self, key: Hashable) -> None:
+        """Home has answered that: there may be room for what is held."""
+        self.provisional.confirm(key)
+        for _, pending in sorted(self._pending.items()):
+            if pending.held and not pending.answer and self._takes(pending.held[0]):
+                self._believe(pending, *pending.held)
+
+    def _unconfirmable(self) -> bool:
+        """Whether nothing more may be believed of strangers, and nobody else is there."""
+        there = any(f.name in self._believed and f.answers for f in self._feeds.values())
+        return not there and not self.provisional.room
+
+    def _given_up(self, pending: Pending) -> bool:
+        return pending.answer is None and pending.held is not None and self._unconfirmable()
 
     def sent(self, size: int, *, apart: bool) -> None:
         """Count what goes to a replica."""
@@ -312,13 +361,15 @@ class Session:
                 self._compare(feed, response)
             if feed.state not in FINAL:
                 self._answer(feed, response)
+            if feed.name == HOME:
+                self._confirmed(response.number)
             self._changed.notify_all()
 
     def said_early(self, feed: Feed, early: Early) -> None:
         """Pass it on, unless the operation could not be acknowledged with its response."""
         with self._changed:
             pending = self._pending.get(early.number)
-            if pending is None or pending.answer or feed.state in FINAL or self.journal.beside:
+            if pending is None or pending.answer or self.journal.beside or not self._takes(feed):
                 return
             if pending.said_early is None or pending.said_early.state in FINAL:
                 pending.said_early = feed
@@ -346,14 +397,33 @@ class Session:
         draft = self.journal.draft(encode)
         return draft if self._read_only(draft) else None
 
-    def _read(self, operation: Operation, began: float) -> Answer:
-        read, deadline = Read(operation), began + self._response_seconds
+    def _begin_read(self, operation: Operation, encode: Encode) -> Read:
+        """A sample is asked of home at once, where there is a home that answers, and its number is
+        that of the next operation at this moment."""
+        read, home = Read(operation), self._feeds.get(HOME)
+        for waiting in list(self._reads):
+            self._sort_out(waiting)
+        drawn = len(self._reads) < SAMPLES_KEPT and (self._sample() or self.provisional.half_full)
+        if home and home.answers and drawn:
+            read.apart = home
+            if self.stateful:
+                read.operation = self.journal.draft(encode)
+                self._samples[read] = Comparison(HOME)
+            home.called.set()
+            self.journal.wake()
+        self._reads.append(read)
+        return read
+
+    def _read(self, operation: Operation, encode: Encode, began: float) -> Answer:
+        deadline = began + self._response_seconds
         with self._changed:
-            self._reads.append(read)
+            read = self._begin_read(operation, encode)
             try:
                 while read.response is None and not self._refusal:
                     now = time.monotonic()
-                    feeds = list(self._feeds.values())
+                    if self._unconfirmable():
+                        raise self.provisional.refusal()
+                    feeds = [feed for feed in self._feeds.values() if self._takes(feed)]
                     ask, pause = next_to_ask(read, feeds, self.policy, now)
                     for feed in ask:
                         read.asked.append(feed)
@@ -366,7 +436,9 @@ class Session:
                     else:
                         self._changed.wait(min(pause, deadline - now))
             finally:
-                self._reads.remove(read)
+                if read.response is None or read.apart is None:
+                    self._forget(read)
+            operation = read.operation
             live = sum(feed.state not in FINAL for feed in self._feeds.values())
             self.tally.sent_bytes_if_all += live * operation.record_size
             if read.response is None:
@@ -375,14 +447,22 @@ class Session:
             return Answer(
                 number=number,
                 payload=read.response.payload,
-                leader=read.leader,
+                leader=read.leader.name if read.leader else "",
                 seconds=time.monotonic() - began,
                 stable=not self.stateful or self.journal.stable >= number,
+                feed=read.leader,
+                read=read,
             )
 
-    def _compare(self, feed: Feed, response: Response, asked: Operation | None = None) -> None:
-        """asked: where no journal has it"""
-        later, divergences = self._comparison.add(feed, response)
+    def _compare(
+        self,
+        feed: Feed,
+        response: Response,
+        asked: Operation | None = None,
+        among: Comparison | None = None,
+    ) -> None:
+        """asked: where no journal has it; among: the answers to that read alone"""
+        later, divergences = (among or self._comparison).add(feed, response)
         self.tally.later_responses += later
         for divergence in divergences:
             self._tell(dataclasses.replace(divergence, asked=asked))
@@ -391,14 +471,26 @@ class Session:
         pending = self._pending.get(response.number)
         if pending is None or pending.answer is not None:
             return
-        self.tally.first_responses[feed.name] += 1
-        pending.answer = Answer(
+        answer = Answer(
             number=response.number,
             payload=response.payload,
             leader=feed.name,
             seconds=time.monotonic() - pending.began,
             stable=False,
+            feed=feed,
         )
+        if self._takes(feed):
+            self._believe(pending, feed, answer)
+        else:
+            pending.held = pending.held or (feed, answer)
+            pending.told.notify()
+
+    def _believe(self, pending: Pending, feed: Feed, answer: Answer) -> None:
+        self.tally.first_responses[feed.name] += 1
+        seconds = time.monotonic() - pending.began
+        pending.answer = dataclasses.replace(answer, seconds=seconds)
+        if feed.name not in self._believed:
+            self.provisional.believe(answer.number, compared=True)
         pending.told.notify()
 
     def _tell(self, divergence: Divergence) -> None:
@@ -418,6 +510,7 @@ class Session:
             fix="`satchel doctor` looks for the cause",
         )
         if feed.quarantine(error):
+            self.tally.quarantined += 1
             self._comparison.forget(feed)
             self._on_quarantine(divergence)
 
@@ -446,6 +539,8 @@ class Session:
         assert pending.operation is not None
         why = self._why()
         number, seconds = pending.operation.number, f"{self._response_seconds:.0f} s"
+        if pending.answer is None and pending.held:
+            return self.provisional.refusal(number)
         if pending.answer is None:
             return NoResponse(
                 f"operation {number} got no response in {seconds}",

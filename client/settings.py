@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from client.provisional import DEFAULT, Limit
 from client.uplink.settings import UplinkSettings
 from replay import Durability
 from satchel.errors import NotFoundError
@@ -15,6 +16,9 @@ from satchel.names import BadName, check_name, host_name
 from satchel.paths import config_dir, data_dir, runtime_dir, state_dir
 from satchel.settings import require_numbers
 from wire import Peer
+
+if TYPE_CHECKING:
+    from chunkstore import SealKeys
 
 RESERVED = "home"
 
@@ -34,12 +38,20 @@ class ClientSettings:
     run:              sockets; keep the path short
     home:             the home server
     surrogates:       the surrogates that are known, by name
-    allowed_signers:  who may sign checkpoints, as `owner`: `satchel-home init` prints the line
+    allowed_signers:  who may sign checkpoints, as `owner`: `satchel-home init` prints the line; a
+                      file `revoked_keys` beside it says who may not any more, as a KRL of OpenSSH
+                      or one public key a line
     media:            where the medium is mounted; empty: none
     durability:       `each` operation is durable in the journal before it is sent; `interval`;
                       `off`
     policy:           who answers what changes nothing: `all`; `nearest`; `hedge`, the nearest and,
                       when it takes longer than usual, the next one as well
+    provisional:      how long and how many answers of surrogates are believed that home has not
+                      confirmed: `60s,20`, one of the two, or `unlimited`; those with `trusted` are
+                      believed anyway
+    auto:             what a session does about surrogates that are near: `known`, it moves to one
+                      of `surrogates` by itself where that is worth it; `ask`, it says so; `off`
+    auto_mib:         MiB that a move may fetch which nobody asked for
     response_seconds: how long a call waits for its first response
     uplink:           cloud storage of other programs
     """
@@ -55,16 +67,29 @@ class ClientSettings:
     media: str = ""
     durability: Durability = "each"
     policy: Policy = "all"
+    provisional: str = DEFAULT
+    auto: Literal["known", "ask", "off"] = "known"
+    auto_mib: int = 512
     response_seconds: float = 300.0
     uplink: UplinkSettings = field(default_factory=UplinkSettings)
 
     def __post_init__(self) -> None:
         """Raises BadName for names that cannot be used, SettingsError for such numbers."""
-        require_numbers(self, positive=("response_seconds",), not_negative=("evidence_mib",))
+        require_numbers(
+            self, positive=("response_seconds",), not_negative=("evidence_mib", "auto_mib")
+        )
+        Limit.parse(self.provisional)
         for name in (*self.surrogates, *([self.name] if self.name else [])):
             check_name(name, "host")
         if RESERVED in self.surrogates:
             raise BadName(f"{RESERVED} cannot name a surrogate", why="it names the home server")
+
+    @property
+    def media_keys(self) -> SealKeys:
+        """The keys of sealed media that this client opens, with its SSH key where it can."""
+        from chunkstore import SealKeys  # what talks to the daemon gets by without it
+
+        return SealKeys(self.data / "media-keys", (self.home.identity,))
 
     @property
     def client_name(self) -> str:

@@ -14,29 +14,39 @@ from typing import Any
 
 import click
 
+from console.completing import Names, complete_names
 from console.logs import log_to_stderr
-from satchel.paths import config_dir
+from satchel.paths import config_file
 from satchel.settings import load
 
 
 def program_group(
-    package: str, lines: Mapping[str, str], settings: type[Any], file: str
+    package: str,
+    lines: Mapping[str, str],
+    settings: type[Any],
+    file: str,
+    names: Mapping[str, Names] | None = None,
 ) -> Callable[[Callable[..., object]], click.Group]:
     """Makes a program of a function: from its settings, which are read from `file` of the
     configuration or from what --config names, and its own options, it makes what each command gets
-    as its context's object. package, lines: as CommandGroup's."""
+    as its context's object. package, lines, names: as CommandGroup's."""
 
     def decorate(begin: Callable[..., object]) -> click.Group:
+        def begun(config: Path | None, **own: object) -> object:
+            return begin(load(settings, config or config_file(file)), **own)
+
         @click.group(
             cls=CommandGroup,
             package=package,
             lines=lines,
+            names=names or {},
+            begun=begun,
             context_settings={"help_option_names": ["-h", "--help"]},
         )
         @click.option(
             "--config",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help=f"Settings [default: XDG's {file}].",
+            help=f"Settings [default: ~/.config/satchel/{file}, or /etc/satchel/{file}].",
         )
         @click.option("-v", "--verbose", is_flag=True, help="Log what is of use to a developer.")
         @click.version_option(package_name="satchel")
@@ -46,7 +56,7 @@ def program_group(
             context: click.Context, /, config: Path | None, verbose: bool, **own: object
         ) -> None:
             log_to_stderr(verbose=verbose)
-            context.obj = begin(load(settings, config or config_dir() / file), **own)
+            context.obj = begun(config, **own)
 
         return group
 
@@ -57,12 +67,22 @@ class CommandGroup(click.Group):
     """--help and completion show lines of a table: neither they nor `import` wait for what `serve`
     needs."""
 
-    def __init__(self, *, package: str, lines: Mapping[str, str], **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        package: str,
+        lines: Mapping[str, str],
+        names: Mapping[str, Names],
+        begun: Callable[..., object],
+        **options: Any,
+    ) -> None:
         """lines: by the command's name, the first sentence of its help. Its module has that name,
         `serve_volume` for `serve-volume` and `import_` for `import`, and in it a `command`, which
-        may be a group."""
+        may be a group. names: as `complete_names` has them. begun: makes a command's object of the
+        program's own parameters."""
         super().__init__(**options)
         self._package, self._listed = package, frozenset(lines)
+        self._names, self._begun = names, begun
         for name, line in lines.items():
             self.add_command(click.Command(name, help=line))
 
@@ -75,7 +95,13 @@ class CommandGroup(click.Group):
             command = self._imported(name)
         return name, command, rest
 
+    def begun(self, parameters: Mapping[str, object]) -> object:
+        """What commands get, while a shell completes their arguments. Raises as `load` does."""
+        own = {name: value for name, value in parameters.items() if name != "verbose"}
+        return self._begun(**own)
+
     def _imported(self, name: str) -> click.Command:
         leaf = name.replace("-", "_") + ("_" if keyword.iskeyword(name) else "")
         command: click.Command = importlib.import_module(f"{self._package}.{leaf}").command
+        complete_names(command, self._names)
         return command

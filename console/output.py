@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 10_000
 """Columns where the output is no terminal: a row is a line, for `grep` and `cut`."""
+
+_MOMENT = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?=$|[Z+-])")
+"""As JSON has it; for people without a T and without parts of a second."""
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -34,6 +38,8 @@ def show(rows: Any, *, as_json: bool, columns: Sequence[str] | None = None) -> N
     table = Table(box=None, pad_edge=False)
     if isinstance(rows, dict):
         table.show_header = False
+        table.add_column()
+        table.add_column(overflow="fold")
         for key, value in rows.items():
             table.add_row(key.replace("_", " "), Text(_cell(key, value)))
     else:
@@ -41,7 +47,7 @@ def show(rows: Any, *, as_json: bool, columns: Sequence[str] | None = None) -> N
         if not names:
             return  # a line would be a row to `wc -l`
         for name in names:
-            table.add_column(name.replace("_", " "))
+            table.add_column(name.replace("_", " "), overflow="fold")
         for row in rows:
             table.add_row(*(Text(_cell(name, row.get(name))) for name in names))
     print_table(table)
@@ -67,6 +73,11 @@ def size(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
 
 
+def note(text: str) -> None:
+    """Tell a person something beside the answer: on standard error."""
+    click.echo(text, err=True)
+
+
 def _is_bytes(key: str) -> bool:
     return key.endswith("size") or "bytes" in key.split("_")
 
@@ -82,4 +93,4 @@ def _cell(key: str, value: Any) -> str:
         return ", ".join(f"{name} {_cell(key, item)}" for name, item in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(str(item) for item in value)
-    return str(value)
+    return _MOMENT.sub(r"\1 \2", str(value))

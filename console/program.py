@@ -9,12 +9,15 @@ import errno
 import json
 import logging
 import queue
+import shutil
 import signal
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
+from console.manager import tell_manager
 from console.startup import INTERRUPTED, SIGNALS, end_at_signals
 from satchel.errors import (
     NO_ROOM,
@@ -41,6 +44,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JS
 
 def run_program(group: click.Command, name: str) -> NoReturn:
     """Run a command or a group of them and exit: 0, an error's own code, or 130 after Ctrl-C.
+    SIGTERM ends a program that has said `ready` with 0, because that is how it is to be ended.
 
     An error is one line on standard error. With --json among the arguments it is a JSON object
     with code, what, why and fix. SIGTERM unwinds like Ctrl-C does, so that everything is put away;
@@ -54,8 +58,8 @@ def run_program(group: click.Command, name: str) -> NoReturn:
         status = _status_of(group, name)
         end_at_signals(name)
     except KeyboardInterrupt:
-        print(f"{name}: interrupted", file=sys.stderr)
-        status = INTERRUPTED
+        status = 0 if _ready and _signals[:1] == [signal.SIGTERM] else INTERRUPTED
+        print(f"{name}: {'interrupted' if status else 'ended'}", file=sys.stderr)
     sys.exit(status)
 
 
@@ -86,6 +90,9 @@ def _status_of(group: click.Command, name: str) -> int:
 _signals: list[int] = []
 """Those that have come. A list, because nothing with a lock can be used in a signal's handler."""
 
+_ready: list[bool] = []
+"""Filled once the program has said that it is ready."""
+
 
 def _interrupt(signum: int, frame: object) -> NoReturn:
     _signals.append(signum)
@@ -109,11 +116,25 @@ def _report(name: str, error: SatchelError) -> None:
         print(f"{name}: {error}", file=sys.stderr)
 
 
+def program_path() -> Path:
+    """Where this program lies, for files that others run it by."""
+    found = shutil.which(sys.argv[0]) or sys.argv[0]
+    return Path(found).absolute()
+
+
 def serve_until_signal(announcement: str, leave: queue.SimpleQueue[None] | None = None) -> None:
     """Say that a daemon is ready, then wait, at most until something is put into `leave`, which a
     signal's handler may do. Ctrl-C and SIGTERM end the wait, and the program."""
+    ready()
     print(announcement, file=sys.stderr, flush=True)
     wait_for(leave or queue.SimpleQueue())
+
+
+def ready() -> None:
+    """A daemon or a session is up, and runs until it is told to end: the service manager hears of
+    it, and from here on SIGTERM is no failure."""
+    _ready.append(True)
+    tell_manager("READY=1")
 
 
 def wait_for(word: queue.SimpleQueue[None]) -> None:
@@ -133,5 +154,7 @@ def wait_for(word: queue.SimpleQueue[None]) -> None:
 def deaf_to_signals() -> None:
     """From here on Ctrl-C and SIGTERM do nothing: what is being put away is put away. Main thread
     only."""
+    if _ready:
+        tell_manager("STOPPING=1")
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

@@ -4,7 +4,8 @@
 
 Replicas ask in any order and at any time. The first that asks a call has it done, the others get
 the reply. Home's own replica decides what an operation consists of: when it has finished one, a
-call of it that nobody has made is of a replica that has parted from it, and fails.
+call of it that nobody has made is of a replica that has parted from it, and fails. A change that a
+surrogate without a writable grant asks for is done when home's replica asks for the same.
 """
 
 from __future__ import annotations
@@ -33,9 +34,6 @@ from guestfiles.requests import handle_in, lasting, request_like, written_throug
 from satchel.errors import SatchelError
 
 logger = logging.getLogger(__name__)
-
-INIT_SECONDS = 30.0
-"""How long a session may take to answer FUSE_INIT."""
 
 TOLD_OPERATIONS = 64
 """How many operations ahead of what a replica asks it is told what home's has asked."""
@@ -101,6 +99,7 @@ class CallKeeper:
         self._lock = threading.Lock()  # of what follows
         self._cut = self._unlogged = 0
         self._under_way: dict[CallName, list[Answered]] = {}
+        self._unconfirmed: dict[CallName, list[Answered]] = {}  # changes that strangers ask for
         self._numbers: dict[CallName, int] = {}
         self._ahead: list[tuple[_Line, CallName, Request, Answered]] = []
         self._asked_bytes: Counter[int] = Counter()  # by operation
@@ -117,10 +116,15 @@ class CallKeeper:
         operations."""
         return _Line(self, trusted=True, earlier=self._record.finished)
 
-    def elsewhere(self, tell: Callable[[list[Done]], None] = lambda done: None) -> DistantLine:
+    def elsewhere(
+        self,
+        tell: Callable[[list[Done]], None] = lambda done: None,
+        granted: Callable[[], bool] = lambda: False,
+    ) -> DistantLine:
         """For a replica at a surrogate. tell: given, before it asks, what home's replica has asked;
-        never waits."""
-        return _Line(self, trusted=False, earlier=0, tell=tell)
+        never waits. granted: whether a grant lets it change the share now; without one its changes
+        wait until home's replica asks for the same."""
+        return _Line(self, trusted=False, earlier=0, tell=tell, granted=granted)
 
     def copy(self) -> Keeper:
         """For a copy of a replica, which executes operations once more and must not touch anything:
@@ -305,7 +309,7 @@ class CallKeeper:
                     logger.warning("the shares of %s: %s", self._service, error)
                     return error_reply(0, errno.EIO)
             if self._first is None:
-                self._first = body, _wait_for(self._performer, request)
+                self._first = body, self._performer.wait_for(request)
             if self._first[0] != body:
                 return error_reply(0, errno.EPROTO)
             return self._first[1]
@@ -330,6 +334,10 @@ class CallKeeper:
         with self._lock:
             for number in [number for number in self._asked_bytes if number <= operation]:
                 del self._asked_bytes[number]
+            over = [name for name in self._unconfirmed if name.operation <= operation]
+            parted = [answered for name in over for answered in self._unconfirmed.pop(name)]
+        for answered in parted:
+            answered(error_reply(0, errno.EIO))
         for line in tuple(self._lines):
             line.send_ahead()
 
@@ -370,13 +378,16 @@ class CallKeeper:
             if reply is None and name in self._under_way:
                 self._under_way[name].append(answered)
                 return
+            if reply is None and self._is_unconfirmed(line, name, request):
+                self._unconfirmed.setdefault(name, []).append(answered)
+                return
             if reply is None and self._waits(line, name, request, answered):
                 return
             if reply is None and (why := self._refused(line, name)):
                 logger.warning("%s, operation %d: %s", self._service, name.operation, why)
                 reply = error_reply(0, errno.EIO)
             if reply is None:
-                self._under_way[name] = [answered]
+                self._under_way[name] = [answered, *self._unconfirmed.pop(name, [])]
                 if not line.trusted:
                     self._asked_bytes[name.operation] += request.cost
         if reply is not None:
@@ -386,6 +397,13 @@ class CallKeeper:
         with self._lock:
             if name in self._under_way:
                 self._numbers[name] = number
+
+    def _is_unconfirmed(self, line: _Line, name: CallName, request: Request) -> bool:
+        """With the lock held: whether it is a stranger's change that home's replica has not asked
+        for, and may still ask for."""
+        if line.trusted or line.copy or line.granted() or not changes(request):
+            return False
+        return not self._refused(line, name)
 
     def _note_begun(self, line: _Line, operation: int) -> None:
         if line.trusted:
@@ -463,6 +481,7 @@ class CallKeeper:
             performer.close()
         with self._lock:
             self._under_way.clear()
+            self._unconfirmed.clear()
             self._numbers.clear()
 
 
@@ -477,12 +496,14 @@ class _Line:
         earlier: int,
         copy: bool = False,
         tell: Callable[[list[Done]], None] = lambda done: None,
+        granted: Callable[[], bool] = lambda: False,
     ) -> None:
-        """copy: has nothing done. tell: as for CallKeeper.elsewhere. earlier: what this replica may
-        have executed in an earlier life: whatever is not in the record of that was not asked
-        then."""
+        """copy: has nothing done. tell, granted: as for CallKeeper.elsewhere. earlier: what this
+        replica may have executed in an earlier life: whatever is not in the record of that was not
+        asked then."""
         self.trusted = trusted
         self.copy = copy
+        self.granted = granted
         self.earlier = earlier
         self._keeper = keeper
         self._tell = tell
@@ -573,15 +594,3 @@ class _Line:
         if self.trusted or mine:
             self._keeper.perform(request, lambda reply: None)
         answered(error_reply(0, 0))
-
-
-def _wait_for(performer: Performer, request: Request) -> bytes:
-    found: list[bytes] = []
-    done = threading.Event()
-
-    def answered(reply: bytes) -> None:
-        found.append(reply)
-        done.set()
-
-    performer.perform(request, answered)
-    return found[0] if done.wait(INIT_SECONDS) else error_reply(0, errno.EIO)

@@ -9,15 +9,17 @@ whoever asked.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import logging
+import queue
 import socket
 import struct
 import threading
 from collections.abc import Callable
 
 from guestfiles.host import Served
-from guestfiles.kernel import IN_HEADER, INTERRUPT_BIT, OUT_HEADER, Opcode, Request
+from guestfiles.kernel import IN_HEADER, INTERRUPT_BIT, OUT_HEADER, Opcode, Request, error_reply
 from guestfiles.line import Pieces
 from guestfiles.outbox import Outbox
 
@@ -25,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 20.0
 """How long `close` waits for what is under way. Who waits for a lock is not waited for."""
+
+WAIT_SECONDS = 30.0
+"""How long `wait_for` waits."""
 
 _LOCK_WAITS = (Opcode.SETLKW,)
 
@@ -64,6 +69,15 @@ class Performer:
         header = IN_HEADER.pack(length, opcode, number, *rest)
         self._requests.send(header + request.message[IN_HEADER.size :])
         return number
+
+    def wait_for(self, request: Request) -> bytes:
+        """Have it done, and wait: the reply, which is EIO after 30 s."""
+        found: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self.perform(request, found.put)
+        try:
+            return found.get(timeout=WAIT_SECONDS)
+        except queue.Empty:
+            return error_reply(0, errno.EIO)
 
     def interrupt(self, number: int) -> None:
         """Who waits for that reply does not want to wait any longer."""

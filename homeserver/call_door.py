@@ -93,9 +93,9 @@ class CallDoor:
         leads: Callable[[], bool] = lambda: False,
         fence: Callable[[bool], None] = lambda handed_over: None,
     ) -> None:
-        """Listen. The keeper stays the caller's. leads: whether who reaches this socket may lead
-        now; fence: has home go on without its node, which has handed over or has not. Raises what
-        Listener does."""
+        """Listen. The keeper stays the caller's. leads: whether a writable grant of who reaches
+        this socket counts now; fence: has home go on without its node, which has handed over or has
+        not. Raises what Listener does."""
         self._keeper, self._leads, self._fence = keeper, leads, fence
         self._lock = threading.Lock()
         self._guests: dict[str, _Guest] = {}  # by conversation, the oldest first
@@ -136,7 +136,9 @@ class CallDoor:
 
     def _begin(self, said: CallHello) -> _Guest:
         duplex = Duplex(said.replica, lambda payload, reply: self._arrived(guest, payload, reply))
-        keeper = self._keeper.elsewhere(lambda done: duplex.post(encode_done(done)))
+        keeper = self._keeper.elsewhere(
+            lambda done: duplex.post(encode_done(done)), granted=self._leads
+        )
         backlog = Backlog(UNDER_WAY, UNDER_WAY_BYTES)
         guest = _Guest(said.conversation, keeper, duplex, backlog, self._fence)
         return guest

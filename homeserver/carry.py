@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise, takewhile
 from pathlib import Path
 
-from chunkstore import Media, MediaCheckpoint, MediaDamaged, Store
+from chunkstore import Media, MediaCheckpoint, MediaDamaged, SealKeys, Store
 from homeserver.service import Checkpoint, Service
 from images import SIGNATURE_NAMESPACE, Relocated, checkpoints_on, read_manifest, relocate, roots_on
 from replay import Log, OperationsCut, OperationsDoubtful
@@ -120,6 +120,7 @@ def carry(
     root: Path,
     progress: Progress = silent,
     doubtful: Doubtful = Doubtful.REFUSE,
+    keys: SealKeys | None = None,
 ) -> Carried:
     """Bring media mounted at `root` up to date with a new checkpoint of `service`.
 
@@ -128,9 +129,9 @@ def carry(
     After an error the medium has its old generation, or the new one, and a log that leads on from
     it to the newest operation; another call goes on with what was copied.
     """
-    with Media.open(root) as media:
+    with Media.open(root, keys) as media:
         _refuse_others(media, service)
-        reconciled = reconcile(service, root, doubtful)
+        reconciled = reconcile(service, media, doubtful)
         service.wait_executed(service.last_logged)
         taken = service.checkpoint()
         written = _write(store, media, [(service, taken)], progress)
@@ -151,16 +152,17 @@ def sync(
     root: Path,
     progress: Progress = silent,
     doubtful: Doubtful = Doubtful.REFUSE,
+    keys: SealKeys | None = None,
 ) -> Synced:
     """Bring the newest checkpoints that home has of these services onto media, all at once.
 
     No machine is paused, none has to run. A service without a checkpoint is passed over. Raises as
     `carry` does.
     """
-    with Media.open(root) as media:
+    with Media.open(root, keys) as media:
         for service in services:
             _refuse_others(media, service)
-        reconciled = sum(reconcile(service, root, doubtful) for service in services)
+        reconciled = sum(reconcile(service, media, doubtful) for service in services)
         found = [(service, newest) for service in services if (newest := service.newest())]
         written = _write(store, media, found, progress)
     return Synced(
@@ -173,13 +175,15 @@ def sync(
     )
 
 
-def defragment(store: Store, root: Path, progress: Progress = silent) -> Relocated:
+def defragment(
+    store: Store, root: Path, progress: Progress = silent, keys: SealKeys | None = None
+) -> Relocated:
     """`relocate` on media at `root`, with what home has. Raises as that does, and MediaNotFound."""
-    with Media.open(root) as media:
+    with Media.open(root, keys) as media:
         return relocate(media, store, progress)
 
 
-def reconcile(service: Service, root: Path, doubtful: Doubtful = Doubtful.REFUSE) -> int:
+def reconcile(service: Service, media: Media, doubtful: Doubtful = Doubtful.REFUSE) -> int:
     """Log at home what only the log on the medium has; how many operations those were. A replica
     that runs at home executes them.
 
@@ -190,11 +194,11 @@ def reconcile(service: Service, root: Path, doubtful: Doubtful = Doubtful.REFUSE
     OperationsDiffer when home has another operation than the medium for the last that both
     have, OperationGap when the two logs do not meet, LogBusy, LogCorrupt.
     """
-    path = Media.log_path(root, service.name)
+    path = media.log_path(service.name)
     if not service.record.stateful or not Log.exists(path):
         return 0
     before = service.last_logged
-    with Log.open(path, key=service.log_key) as log:
+    with Log.open(path, key=service.log_key, secret=media.log_secret(service.name)) as log:
         strange = {number for number in log.doubtful if number > before}
         accepted = doubtful is Doubtful.ACCEPT or not strange
         stop = log.last + 1 if accepted else min(strange)
@@ -246,7 +250,7 @@ def _write(
 ) -> Written:
     """Make a generation of these checkpoints and of what the medium has of other services."""
     for service, taken in new:
-        _lead_log(service, media.root, taken.manifest.operation)
+        _lead_log(service, media, taken.manifest.operation)
     written = write_checkpoints(store, media, [taken for _, taken in new], progress)
     for service, taken in new:
         _cut_log(service.name, media, taken.manifest.operation)
@@ -291,13 +295,13 @@ def _scattered(there: list[bool]) -> bool:
     return changes * PIECE_CHUNKS > len(there)
 
 
-def _lead_log(service: Service, root: Path, upto: OperationNumber) -> None:
+def _lead_log(service: Service, media: Media, upto: OperationNumber) -> None:
     """Give the log on the medium what home has up to a checkpoint's operation. Where home has no
     history that long, it is left to be begun anew."""
-    path = Media.log_path(root, service.name)
+    path = media.log_path(service.name)
     if not service.record.stateful or not Log.exists(path):
         return
-    with Log.open(path, key=service.log_key) as log:
+    with Log.open(path, key=service.log_key, secret=media.log_secret(service.name)) as log:
         while log.last < upto:
             try:
                 found = service.operations(log.last, min(LEAD_BATCH, upto - log.last))
@@ -312,7 +316,7 @@ def _lead_log(service: Service, root: Path, upto: OperationNumber) -> None:
 
 def _cut_log(service: str, media: Media, upto: OperationNumber) -> None:
     """Forget the operations on media that every checkpoint of its generations has executed."""
-    path = Media.log_path(media.root, service)
+    path = media.log_path(service)
     if not Log.exists(path):
         return
     oldest = upto
@@ -321,5 +325,5 @@ def _cut_log(service: str, media: Media, upto: OperationNumber) -> None:
             oldest = min(oldest, read_manifest(media, checkpoint).operation)
         except SatchelError as error:
             logger.warning("%s", error)
-    with Log.open(path) as log:
+    with Log.open(path, secret=media.log_secret(service)) as log:
         log.cut(oldest if log.last >= upto else upto)

@@ -199,7 +199,7 @@ class Home:
         """Bring media mounted at `root` up to date with a new checkpoint of a service."""
         service = self.service(name)
         with self._carrying:
-            return carry(service, self.store, root, progress, doubtful)
+            return carry(service, self.store, root, progress, doubtful, self.settings.media_keys)
 
     def sync(
         self,
@@ -211,12 +211,12 @@ class Home:
         """Bring the newest checkpoints of these services, or of all, onto media at `root`."""
         services = [self.service(name) for name in names] or self.services()
         with self._carrying:
-            return sync(services, self.store, root, progress, doubtful)
+            return sync(services, self.store, root, progress, doubtful, self.settings.media_keys)
 
     def defragment(self, root: Path, progress: Progress = silent) -> Relocated:
         """Lay in one piece, on media at `root`, what resumes read first."""
         with self._carrying:
-            return defragment(self.store, root, progress)
+            return defragment(self.store, root, progress, self.settings.media_keys)
 
     def forget(
         self, names: Sequence[str], policy: Policy | None, *, dry_run: bool = False

@@ -26,6 +26,7 @@ from chunkstore import (
     MediaGone,
     MediaNotFound,
     MediaReport,
+    SealKeys,
     media_uuid,
 )
 from images import Manifest, read_manifest
@@ -81,14 +82,14 @@ def find_media(place: str) -> Path:
     )
 
 
-def mounted_media() -> list[dict[str, Any]]:
+def mounted_media(keys: SealKeys | None = None) -> list[dict[str, Any]]:
     """Every medium that is mounted: uuid, path, newest generation, free bytes."""
     rows: list[dict[str, Any]] = []
     for root in _mounted():
         if _uuid_at(root) is None:
             continue
         try:
-            with Media.open(root) as media:
+            with Media.open(root, keys) as media:
                 rows.append(
                     {
                         "uuid": media.uuid,
@@ -103,7 +104,7 @@ def mounted_media() -> list[dict[str, Any]]:
     return rows
 
 
-def media_contents(root: Path) -> list[dict[str, Any]]:
+def media_contents(root: Path, keys: SealKeys | None = None) -> list[dict[str, Any]]:
     """The checkpoints on media: service, id, operation number, time, last operation logged, the
     generations that have it, whether one of those is whole, in how many pieces there is what a
     resume reads first. The newest generation's first.
@@ -111,7 +112,7 @@ def media_contents(root: Path) -> list[dict[str, Any]]:
     Changes nothing. What is damaged is left out and logged. Raises MediaNotFound.
     """
     rows: list[dict[str, Any]] = []
-    with Media.open(root) as media:
+    with Media.open(root, keys) as media:
         for checkpoint in media.checkpoints():
             try:
                 manifest = read_manifest(media, checkpoint)
@@ -124,7 +125,7 @@ def media_contents(root: Path) -> list[dict[str, Any]]:
                     "checkpoint": manifest.id,
                     "operation": manifest.operation,
                     "created": manifest.created,
-                    "logged": _last_logged(Media.log_path(root, manifest.service)),
+                    "logged": _last_logged(media.log_path(manifest.service)),
                     "generations": list(checkpoint.generations),
                     "whole": checkpoint.whole,
                     "pieces": media.pieces(*manifest.first_roots()).pieces,
@@ -133,13 +134,15 @@ def media_contents(root: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def verify_media(root: Path, progress: Progress = silent) -> dict[str, Any]:
+def verify_media(
+    root: Path, progress: Progress = silent, keys: SealKeys | None = None
+) -> dict[str, Any]:
     """Read everything on media, and say what is hurt. Changes nothing.
 
     ok: whether every checkpoint of every generation is there to the last byte, and every log. hurt:
     what each checkpoint or log lacks, by name. Raises MediaNotFound, MediaGone.
     """
-    with Media.open(root) as media:
+    with Media.open(root, keys) as media:
         report = media.verify(progress)
         hurt = {
             _label(checkpoint): lack
@@ -164,7 +167,7 @@ def verify_media(root: Path, progress: Progress = silent) -> dict[str, Any]:
         }
 
 
-def recover_media(root: Path, progress: Progress = silent) -> Mended:
+def recover_media(root: Path, progress: Progress = silent, keys: SealKeys | None = None) -> Mended:
     """Make a generation of what is whole, without the help of what is damaged.
 
     Every pack is read, indexes that lie are replaced, then the newest whole checkpoint of each
@@ -172,7 +175,7 @@ def recover_media(root: Path, progress: Progress = silent) -> Mended:
     a medium, MediaFull, MediaReadOnly, MediaGone.
     """
     Media.redescribe(root)
-    with Media.open(root) as media:
+    with Media.open(root, keys) as media:
         report = media.rebuild_indexes(progress)
         newest: dict[str, tuple[Manifest, MediaCheckpoint]] = {}
         lost: dict[str, str] = {}
@@ -195,13 +198,13 @@ def recover_media(root: Path, progress: Progress = silent) -> Mended:
         )
 
 
-def eject_media(root: Path) -> dict[str, Any]:
+def eject_media(root: Path, keys: SealKeys | None = None) -> dict[str, Any]:
     """Make everything on media durable and unmount it, so that it can be pulled out.
 
     A folder that is no mount of its own is synced and stays. Raises MediaNotFound, MediaBusy when
     a client's log or another program uses it, MediaGone when what waits cannot be written.
     """
-    with Media.open(root) as media:
+    with Media.open(root, keys) as media:
         uuid, generation = media.uuid, media.newest
     for path in logs_in(root / "satchel" / "log"):
         _require_free(path)
@@ -224,7 +227,7 @@ def _commit_again(
     if not newest:
         return 0
     generations = media.generations()
-    wanted = {path for _, checkpoint in newest.values() for path in checkpoint.paths}
+    wanted = {path for _, checkpoint in newest.values() for path in media.paths(checkpoint)}
     if generations and generations[0].whole and set(generations[0].paths) == wanted:
         return generations[0].number
     roots = [root for manifest, _ in newest.values() for root in manifest.roots()]

@@ -20,7 +20,7 @@ from stat import S_ISSOCK
 from typing import Any
 from urllib.parse import urlsplit
 
-from chunkstore import ChunkInvalid, Media, Store, split_refs
+from chunkstore import ChunkInvalid, Media, SealKeys, Store, split_refs
 from homeserver.hurt import count_lost, lacking, needs_of
 from homeserver.media import find_media
 from satchel.errors import NotFoundError, SatchelError, UsageError
@@ -96,7 +96,7 @@ def repair(store: Store, sources: Sequence[Source], progress: Progress = silent)
 
 
 @contextmanager
-def open_source(text: str) -> Iterator[Source]:
+def open_source(text: str, keys: SealKeys | None = None) -> Iterator[Source]:
     """The store, medium or peer that a user means: a folder, a UUID, a socket, or
     `ssh://USER@HOST[:PORT]`. Raises NotFoundError, StoreLocked, UsageError, and what
     links raise."""
@@ -113,7 +113,7 @@ def open_source(text: str) -> Iterator[Source]:
     elif path.exists() and not (path / "satchel").is_dir():
         raise NotFoundError(f"{text} has no chunks", why="it is no store, no medium, no socket")
     else:
-        with Media.open(find_media(text)) as media:
+        with Media.open(find_media(text), keys) as media:
             yield Source(text, media.records)
 
 

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from homeserver.wishes import MachineWish
 from satchel.paths import SHARE_SOCKET, cache_dir, data_dir, runtime_dir
 from satchel.retention import Policy
 from satchel.settings import require_numbers
+
+if TYPE_CHECKING:
+    from chunkstore import SealKeys
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,13 @@ class HomeSettings:
             self, positive=(*positive, "share_lease_seconds"), not_negative=("unpacked_mib",)
         )
         _ = self.policy, self.machine  # their numbers are checked
+
+    @property
+    def media_keys(self) -> SealKeys:
+        """The keys of sealed media that were made here."""
+        from chunkstore import SealKeys  # what talks to the daemon gets by without it
+
+        return SealKeys(self.data / "media-keys")
 
     @property
     def policy(self) -> Policy:

@@ -81,7 +81,7 @@ class Shelf(Generic[R]):
             raise NotFoundError(
                 f"no {self.kind} {name}",
                 why=f"{self.kind}s here: {known}",
-                fix=f"`satchel-home {self.kind} ls`",
+                fix=f"`satchel-home {self.kind} add` makes one, `{self.kind} ls` lists them",
             ) from None
         except (ValueError, RecursionError) as error:
             fix = f"put it back from a copy; `mv {path.parent}` away gives up all that it has"

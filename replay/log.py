@@ -27,7 +27,7 @@ import errno
 import fcntl
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -35,6 +35,7 @@ from typing import Literal
 
 from replay.chain import SEAL_SIZE, TRAILER_SIZE, UNSEALED, encode_trailer, seal
 from replay.operations import Operation, OperationGap, RecordInvalid
+from replay.secrecy import conceal, opens, reveal
 from replay.segments import (
     BASE,
     SEGMENT_HEADER_SIZE,
@@ -105,13 +106,16 @@ class Log:
         durability: Durability,
         segment_bytes: int,
         key: bytes | None,
+        secret: bytes | None,
     ) -> None:
         """Not for callers: see `open`."""
         self.path = path
         self.torn: TornEnd | None = None
-        self.doubtful = _doubtful(segments) if key else frozenset()
-        """The operations that the log had when it was opened and nobody with the key wrote."""
+        self.doubtful = _doubtful(segments, chained=key is not None)
+        """The operations that the log had when it was opened and nobody with the key wrote, or with
+        the secret where there is no key."""
         self._key = key
+        self._secret = secret
         self._segments = segments
         self._durability = durability
         self._segment_bytes = segment_bytes
@@ -138,10 +142,13 @@ class Log:
         segment_bytes: int = SEGMENT_BYTES,
         read_only: bool = False,
         key: bytes | None = None,
+        secret: bytes | None = None,
     ) -> Log:
         """The log at a path, whose folder is made if need be; `after`: where a new log starts.
 
-        key: 32 bytes, which seal what is appended; without one nothing is doubtful.
+        key: 32 bytes, which seal what is appended.
+        secret: 32 bytes, under which operations are concealed there; without one they are in clear.
+        Without either nothing is doubtful. A doubtful one that is in clear is read as it stands.
         read_only: changes nothing, not even a torn end, and takes no lock; append raises
         LogReadOnly. Raises LogCorrupt, LogUnsupported, LogBusy, LogFull, LogReadOnly,
         LogGone, NotRegular.
@@ -151,10 +158,10 @@ class Log:
                 _make_folder(path.parent)
             lock_fd = -1 if read_only else _lock(path)
             try:
-                segments, torn = _load(path, key, repair=not read_only)
+                segments, torn = _load(path, key, secret, repair=not read_only)
                 if not segments and not read_only:
                     segments = [_fresh(path, after, segment_bytes)]
-                log = cls(path, segments, durability, segment_bytes, key)
+                log = cls(path, segments, durability, segment_bytes, key, secret)
                 log.torn = torn
                 log._lock_fd = lock_fd
                 if not read_only:
@@ -210,11 +217,12 @@ class Log:
                 raise OperationGap(
                     f"cannot log in {self.path}", number=operation.number, last=self._last
                 )
-            if self._segments[-1].full(operation.record_size, self._segment_bytes):
-                self._roll(operation.record_size)
-            sealed = self._write(operation)
+            kept = conceal(self._secret, operation) if self._secret else operation
+            if self._segments[-1].full(kept.record_size, self._segment_bytes):
+                self._roll(kept.record_size)
+            sealed = self._write(kept)
             with self._lock:
-                self._segments[-1].add(operation.record_size, sealed)
+                self._segments[-1].add(kept.record_size, sealed)
                 self._last = operation.number
                 if self._durability == "each":
                     self._durable = operation.number
@@ -232,7 +240,7 @@ class Log:
         Raises OperationsCut, LogCorrupt (the medium went bad since it was opened), LogGone.
         """
         number = OperationNumber(after + 1)
-        with _SegmentReader() as reader:
+        with _SegmentReader(self._secret, self.doubtful) as reader:
             while (found := self._find(number)) is not None:
                 if isinstance(found, Segment):
                     operation = reader.read(found, number)
@@ -455,7 +463,9 @@ class Log:
 class _SegmentReader:
     """Keeps the segment open that was read last."""
 
-    def __init__(self) -> None:
+    def __init__(self, secret: bytes | None, doubtful: Collection[OperationNumber]) -> None:
+        self._secret = secret
+        self._doubtful = doubtful
         self._segment: Segment | None = None
         self._fd = -1
 
@@ -481,6 +491,8 @@ class _SegmentReader:
             record = os.pread(self._fd, size, offset)
         try:
             operation = Operation.decode(record)
+            if self._secret and (number not in self._doubtful or opens(self._secret, operation)):
+                operation = reveal(self._secret, operation)
         except RecordInvalid as error:
             raise LogCorrupt(segment.path, offset, error.why or error.what, number - 1) from error
         if operation.number != number:
@@ -534,23 +546,25 @@ def _let_go(fd: int) -> None:
             os.close(fd)
 
 
-def _doubtful(segments: list[Segment]) -> frozenset[OperationNumber]:
-    """The operations that are not sealed behind those before them."""
+def _doubtful(segments: list[Segment], *, chained: bool) -> frozenset[OperationNumber]:
+    """The operations that are not known, or with a chain not sealed behind those before them."""
     strange = {number for segment in segments for number in segment.doubtful}
     for before, segment in pairwise(segments):
-        if segment.offsets and segment.before != before.seal:
+        if chained and segment.offsets and segment.before != before.seal:
             strange.add(segment.first)
     return frozenset(strange)
 
 
-def _load(log: Path, key: bytes | None, *, repair: bool) -> tuple[list[Segment], TornEnd | None]:
+def _load(
+    log: Path, key: bytes | None, secret: bytes | None, *, repair: bool
+) -> tuple[list[Segment], TornEnd | None]:
     """Reads the segments from the newest back to the base; repair: and cleans up behind a crash."""
     paths = segment_paths(log)
     segments: list[Segment] = []
     leftovers: list[Path] = []
     torn: TornEnd | None = None
     while paths and not (segments and segments[0].base):
-        segment, fault = scan_segment(paths.pop(), key)
+        segment, fault = scan_segment(paths.pop(), key, secret)
         if segment.void:
             leftovers.append(segment.path)
             continue

@@ -45,6 +45,7 @@ from replay.operations import (
     RecordHeader,
     RecordInvalid,
 )
+from replay.secrecy import opens
 from satchel.errors import (
     NO_ROOM,
     AccessError,
@@ -131,7 +132,7 @@ class Segment:
     """What is known of one file: where each of its operations starts, whether it was cut away.
 
     before, seal: of the record before its first one, and of its last one
-    doubtful: the operations whose seals are not by the log's key
+    doubtful: the operations whose seals are not by the log's key, or that its secret does not open
     Not thread-safe; the log's lock guards it.
     """
 
@@ -280,8 +281,13 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def scan_segment(path: Path, key: bytes | None = None) -> tuple[Segment, Fault | None]:
+def scan_segment(
+    path: Path, key: bytes | None = None, secret: bytes | None = None
+) -> tuple[Segment, Fault | None]:
     """Reads a whole segment and checks every record, with a key their seals as well.
+
+    Without a key, those are doubtful that the secret does not open: a seal is over what stands
+    there, so a right one says that too.
 
     The medium is not trusted: any bytes give a segment and perhaps a fault. Of a void one no record
     counts. OSError if it cannot be read, LogUnsupported if it has another version, LogCorrupt if
@@ -298,15 +304,18 @@ def scan_segment(path: Path, key: bytes | None = None) -> tuple[Segment, Fault |
         return segment, None
     while segment.end < used:
         try:
-            size, sealed = _check_record(data, segment.end, segment.last + 1)
+            operation, sealed = _check_record(data, segment.end, segment.last + 1)
         except RecordInvalid as error:
             torn = not _record_follows(data, segment.end, segment.last + 1)
             return segment, Fault(segment.end, used - segment.end, error.why or error.what, torn)
         if key is not None:
-            record = data[segment.end : segment.end + size]
-            if not hmac.compare_digest(sealed, seal(key, segment.seal, record)):
-                segment.doubtful.append(OperationNumber(segment.last + 1))
-        segment.add(size, sealed)
+            record = data[segment.end : segment.end + operation.record_size]
+            known = hmac.compare_digest(sealed, seal(key, segment.seal, record))
+        else:
+            known = secret is None or opens(secret, operation)
+        if not known:
+            segment.doubtful.append(operation.number)
+        segment.add(operation.record_size, sealed)
     return segment, None
 
 
@@ -341,9 +350,9 @@ def _check_header(header: bytes, segment: Segment) -> str:
     return ""
 
 
-def _check_record(data: bytes, offset: int, number: int) -> tuple[int, bytes]:
-    """The size and the seal of the record at an offset, which must have that number. RecordInvalid
-    if not."""
+def _check_record(data: bytes, offset: int, number: int) -> tuple[Operation, bytes]:
+    """The operation of the record at an offset, which must have that number, and its seal.
+    RecordInvalid if not."""
     operation = _operation_at(data, offset)
     if operation.number != number:
         raise RecordInvalid(
@@ -353,7 +362,7 @@ def _check_record(data: bytes, offset: int, number: int) -> tuple[int, bytes]:
     sealed = decode_trailer(data[end : end + TRAILER_SIZE])
     if sealed is None:
         raise RecordInvalid("cannot read operation record", why="its seal is damaged")
-    return operation.record_size, sealed
+    return operation, sealed
 
 
 def _operation_at(data: bytes, offset: int) -> Operation:

@@ -16,6 +16,8 @@ from satchel.errors import AccessError
 SOCKET_PATH_LIMIT = 107
 """Bytes that a Unix socket's path may have on Linux."""
 
+MACHINE_CONFIG = Path("/etc/satchel")
+
 SHARE_SOCKET = "shares.sock"
 """Home's socket for nodes of shares, in the folder of the socket of its API."""
 
@@ -36,6 +38,13 @@ def edge_sockets(service: str, surrogate: str) -> tuple[str, str]:
 def config_dir() -> Path:
     """`$XDG_CONFIG_HOME/satchel`, by default `~/.config/satchel`."""
     return _base("XDG_CONFIG_HOME", ".config")
+
+
+def config_file(name: str) -> Path:
+    """A settings file: the user's own, else the one of this machine in `/etc/satchel`, which the
+    daemons have that systemd starts. The user's where there is neither."""
+    own, shared = config_dir() / name, MACHINE_CONFIG / name
+    return shared if shared.exists() and not own.exists() else own
 
 
 def data_dir() -> Path:

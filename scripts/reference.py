@@ -49,6 +49,7 @@ SETTINGS = (
     ),
     ("home.toml", "homeserver.settings", "HomeSettings"),
     ("surrogate.toml", "surrogate.settings", "SurrogateSettings"),
+    ("surrogate.toml, `tenant`", "surrogate.tenant", "TenantCaps"),
 )
 SHORT = 60
 """Characters that --help of a group has for each command, on a terminal of 80 columns."""
@@ -102,7 +103,11 @@ def errors_page() -> str:
         meaning = _sentence(root.__doc__) if root is not roots[0] else "Anything else: a defect."
         code = root.wire_code
         lines.append(_row(f"`{root.__name__}`", root.exit_code, code, status[code], meaning))
-    lines += ["", "Ctrl-C and SIGTERM end a program with 130.", "", "## Leaves", ""]
+    lines += [
+        "",
+        "Ctrl-C and SIGTERM end a program with 130. A daemon or a session that is up ends with",
+    ]
+    lines += ["0 by SIGTERM.", "", "## Leaves", ""]
     lines += [_row("class", "package", "root", "exit", "meaning"), _row(*["---"] * 5)]
     leaves = set(_subclasses(satchel_errors.SatchelError)) - set(roots)
     leaves = {leaf for leaf in leaves if leaf.__module__.split(".")[0] in PACKAGES}
@@ -129,16 +134,16 @@ def commands_page() -> str:
         module = importlib.import_module(package)
         lines += [f"## {program}", "", _sentence(module.group.help), ""]
         lines += _options(module.group)
-        for path, command in _commands(package):
-            usage = " ".join([program, *path, *_arguments(command)])
+        for path, command in commands_of(package):
+            usage = " ".join([program, *path, *arguments_of(command)])
             if command.get_short_help_str(SHORT).endswith("..."):
                 raise SystemExit(f"the first sentence about {usage} is longer than {SHORT}")
-            lines += [f"### `{usage}`", "", _help(command), ""]
+            lines += [f"### `{usage}`", "", help_of(command), ""]
             lines += _options(command)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _commands(package: str) -> list[tuple[tuple[str, ...], click.Command]]:
+def commands_of(package: str) -> list[tuple[tuple[str, ...], click.Command]]:
     """Every command that takes arguments of its own, with the words that lead to it."""
     found: list[tuple[tuple[str, ...], click.Command]] = []
     folder = Path(importlib.import_module(package).__path__[0])
@@ -146,17 +151,19 @@ def _commands(package: str) -> list[tuple[tuple[str, ...], click.Command]]:
         module = importlib.import_module(f"{package}.{info.name}")
         top = getattr(module, "command", None)
         if isinstance(top, click.Group):
+            if top.invoke_without_command:
+                found.append(((str(top.name),), top))
             found += [((str(top.name), name), child) for name, child in top.commands.items()]
         elif isinstance(top, click.Command):
             found.append(((str(top.name),), top))
     return sorted(found, key=lambda item: item[0])
 
 
-def _help(command: click.Command) -> str:
+def help_of(command: click.Command) -> str:
     return "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
 
 
-def _arguments(command: click.Command) -> list[str]:
+def arguments_of(command: click.Command) -> list[str]:
     return [p.make_metavar(click.Context(command)) for p in command.params if _is_argument(p)]
 
 
@@ -179,9 +186,10 @@ def settings_page() -> str:
     """Every key of every settings file, with its default and its meaning."""
     lines = ["# Settings", "", MADE, ""]
     lines += [
-        "A settings file is TOML, in `$XDG_CONFIG_HOME/satchel` or where `--config` says. A file",
-        "that is missing is an empty one; a key that is not listed here is an error. `_` may be",
-        "written as `-`. The folders of a user who has not set these variables are `~/.config`,",
+        "A settings file is TOML, in `$XDG_CONFIG_HOME/satchel` or where `--config` says. A user",
+        "who has none has the one in `/etc/satchel`, if it is there. A file that is missing is an",
+        "empty one; a key that is not listed here is an error. `_` may be written as `-`. The",
+        "folders of a user who has not set these variables are `~/.config`,",
         "`~/.local/share`, `~/.local/state`, `~/.cache`, and `/tmp/satchel-UID` for sockets.",
         "",
     ]

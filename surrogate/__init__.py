@@ -11,8 +11,8 @@ SHA-256 it knows.
 - sources: the kinds of sources
 - prefetch: a checkpoint's working set, fetched ahead of the machine
 - readahead: what a machine will touch next, as its profile says; window: how much of it
-- tenant: one client's replica here
-- host: admission, all tenants, the chunk cache
+- hosted: one client's replica here
+- host: admission, all replicas, the chunk cache
 - site: what serves every replica: media plugged in here, peers
 - metrics: numbers for Prometheus
 - api: all of that over HTTP

@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A surrogate over HTTP. Who reaches the socket may log in here: OpenSSH has seen to that. The id
-R of a replica is the right to it (surrogate/operator.py).
+"""A surrogate over HTTP, as one tenant has it. The daemon's own socket has more, for its operator
+(surrogate/operator_api.py). What is another tenant's is not there: not by its id R, in no list, in
+no number.
 
-GET    /v1/status                   HostStatus; with all replicas for the operator
+GET    /v1/status                   HostStatus, with the tenant's replicas
 POST   /v1/fits                     a machine spec: the accelerator it would run under, or why not
 POST   /v1/replicas                 CreateReplica: admit one and begin to resume it
 GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
@@ -21,12 +22,12 @@ DELETE /v1/replicas/R               end it
 POST   /v1/staged                   CreateReplica: fetch what a machine needs, and begin none
 GET    /v1/staged/R                 Staged
 DELETE /v1/staged/R                 fetch nothing more
-POST   /v1/chunks, /v1/below        chunks of the cache, for a machine that was handed over
-GET    /metrics                     numbers for Prometheus, for the operator
+POST   /v1/chunks, /v1/below        chunks of the cache below what the tenant brought or was given
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import flask
@@ -36,13 +37,15 @@ from replay import decode_operations, encode_answers, encode_responses
 from replica import Frozen, tables_of
 from satchel.errors import NotFoundError, UsageError
 from surrogate.host import Host
-from surrogate.metrics import CONTENT_TYPE, exposition
-from surrogate.operator import HEADER
-from surrogate.site import cache_routes
-from wire import CreateReplica, bound_json, install_errors, streamed
+from surrogate.site import brought_routes
+from surrogate.tenant import Tenant
+from wire import JSON_BODY_LIMIT, CreateReplica, bound_json, install_errors, streamed
 
 MAX_BODY = 256 << 20
 """Bytes of a request: a batch of operations."""
+
+LARGE = ("/operations", "/reads", "/more")
+"""Ends of the paths to which such a body goes; any other has JSON_BODY_LIMIT at most."""
 
 PIECE_LIMIT = 4 << 20
 """Bytes of a delta that are asked for at once."""
@@ -51,41 +54,38 @@ WAIT_LIMIT = 60.0
 """Seconds that a status request may wait."""
 
 
-def surrogate_app(host: Host) -> flask.Flask:
-    """The application of `host`. Requests are answered in the server's threads."""
+def surrogate_app(host: Host, tenant: Tenant | None = None) -> flask.Flask:
+    """What a tenant has of `host`, by default the account. Requests are answered in the server's
+    threads."""
+    tenant = tenant or host.tenants.account
     app = flask.Flask("satchel-surrogate", static_folder=None)
     install_errors(app)
     bound_json(app)
-    app.register_blueprint(cache_routes(host.store))
-    app.register_blueprint(_execution(host))
-    app.register_blueprint(_staging(host))
-    app.register_blueprint(_carrying(host))
+    _count(app, tenant)
+    app.register_blueprint(brought_routes(tenant.brought))
+    app.register_blueprint(_execution(host, tenant))
+    app.register_blueprint(_staging(host, tenant))
+    app.register_blueprint(_carrying(host, tenant))
 
     @app.get("/v1/status")
     def status() -> Any:
-        everything = host.operator.asks(flask.request.headers.get(HEADER))
-        return host.status(everything=everything).to_json()
+        return host.status(tenant).to_json()
 
     @app.post("/v1/fits")
     def fits() -> Any:
         spec = MachineSpec.from_json(flask.request.get_json(silent=True))
         return {"accelerator": host.placed(spec).accelerator}
 
-    @app.get("/metrics")
-    def metrics() -> Any:
-        host.operator.require(flask.request.headers.get(HEADER))
-        return flask.Response(exposition(host), content_type=CONTENT_TYPE)
-
     @app.post("/v1/replicas")
     def create() -> Any:
         request = CreateReplica.from_bytes(flask.request.get_data())
-        return host.create(request).status().to_json()
+        return host.create(request, tenant).status().to_json()
 
     @app.get("/v1/replicas/<replica>")
     def one(replica: str) -> Any:
-        tenant = host.tenant(replica)
-        tenant.wait_started(min(WAIT_LIMIT, flask.request.args.get("wait", 0.0, float)))
-        return tenant.status().to_json()
+        hosted = host.replica(replica, tenant)
+        hosted.wait_started(min(WAIT_LIMIT, flask.request.args.get("wait", 0.0, float)))
+        return hosted.status().to_json()
 
     @app.post("/v1/replicas/<replica>/digest")
     def digest(replica: str) -> Any:
@@ -93,48 +93,78 @@ def surrogate_app(host: Host) -> flask.Flask:
         paths = body.get("paths") if isinstance(body, dict) else None
         if not isinstance(paths, list):
             raise UsageError("a digest needs a JSON object with paths: list")
-        return {"digest": host.tenant(replica).replica.digest([str(path) for path in paths])}
+        return {
+            "digest": host.replica(replica, tenant).replica.digest([str(path) for path in paths])
+        }
 
     @app.delete("/v1/replicas/<replica>")
     def remove(replica: str) -> Any:
-        host.remove(replica)
+        host.remove(replica, tenant)
         return {}
 
     return app
 
 
-def _execution(host: Host) -> flask.Blueprint:
+def body_limit(path: str) -> int:
+    """Bytes that the body of a request to that path of a tenant's API may have."""
+    return MAX_BODY if path.endswith(LARGE) else JSON_BODY_LIMIT
+
+
+def _count(app: flask.Flask, tenant: Tenant) -> None:
+    """Count what comes and goes; nothing more of either on a day on which that is too much."""
+
+    @app.before_request
+    def come() -> None:
+        tenant.require_day()
+        tenant.count(flask.request.content_length or 0)
+
+    @app.after_request
+    def go(response: flask.Response) -> flask.Response:
+        if response.is_streamed:
+            response.response = _counted(response.iter_encoded(), tenant)
+        else:
+            tenant.count(response.content_length or 0)
+        return response
+
+
+def _counted(pieces: Iterable[bytes], tenant: Tenant) -> Iterator[bytes]:
+    for piece in pieces:
+        tenant.count(len(piece))
+        yield piece
+
+
+def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
     """What a client has of its replica."""
     routes = flask.Blueprint("execution", __name__, url_prefix="/v1/replicas/<replica>")
 
     @routes.post("/operations")
     def execute(replica: str) -> Any:
         operations = decode_operations(flask.request.get_data())
-        tenant = host.tenant(replica)
-        responses = tenant.answer(operations)
+        hosted = host.replica(replica, tenant)
+        responses = hosted.answer(operations)
         if "early" in flask.request.args:
-            return streamed(encode_answers(tenant.replica.early.before(responses)))
+            return streamed(encode_answers(hosted.replica.early.before(responses)))
         return streamed(encode_answers(responses))
 
     @routes.post("/reads")
     def read(replica: str) -> Any:
         operations = decode_operations(flask.request.get_data())
-        return _octets(encode_responses(host.tenant(replica).read(operations)))
+        return _octets(encode_responses(host.replica(replica, tenant).read(operations)))
 
     @routes.post("/hand-over")
     def hand_over(replica: str) -> Any:
-        return host.tenant(replica).hand_over().to_json()
+        return host.replica(replica, tenant).hand_over().to_json()
 
     return routes
 
 
-def _carrying(host: Host) -> flask.Blueprint:
+def _carrying(host: Host, tenant: Tenant) -> flask.Blueprint:
     """What a client has of a replica of a carried service besides."""
     routes = flask.Blueprint("carrying", __name__, url_prefix="/v1/replicas/<replica>")
 
     @routes.get("/streams")
     def streams(replica: str) -> Any:
-        door = host.tenant(replica).replica.door
+        door = host.replica(replica, tenant).replica.door
         if door is None:
             raise NotFoundError(f"replica {replica} has no streams now")
         return {"socket": str(door)}
@@ -146,66 +176,66 @@ def _carrying(host: Host) -> flask.Blueprint:
         hold = fields.get("hold", False)
         if not isinstance(hold, bool):
             raise UsageError("a delta needs a JSON object with since: tables, hold: bool")
-        tenant, since = host.tenant(replica), tables_of(fields.get("since"))
-        tenant.touch()
+        hosted, since = host.replica(replica, tenant), tables_of(fields.get("since"))
+        hosted.touch()
         if "at" in fields:
             roots = tables_of(fields["at"])
             device = roots.pop("device_state", None)
             if device is None:
                 raise UsageError("a freeze has tables and a device_state")
-            frozen = Frozen(tenant.replica.last, device, roots)
-            return tenant.deltas.again(since, frozen).offer(hold=False)
-        return tenant.deltas.make(since, hold=hold).offer(hold=hold)
+            frozen = Frozen(hosted.replica.last, device, roots)
+            return hosted.deltas.again(since, frozen).offer(hold=False)
+        return hosted.deltas.make(since, hold=hold).offer(hold=hold)
 
     @routes.get("/delta/<digest>")
     def piece(replica: str, digest: str) -> Any:
         offset, length = (flask.request.args.get(name, 0, int) for name in ("offset", "length"))
-        tenant = host.tenant(replica)
-        tenant.touch()
+        hosted = host.replica(replica, tenant)
+        hosted.touch()
         if offset < 0 or not 0 < length <= PIECE_LIMIT:
             raise UsageError(f"a piece has 1 to {PIECE_LIMIT} bytes")
-        return _octets(tenant.deltas.piece(digest, offset, length))
+        return _octets(hosted.deltas.piece(digest, offset, length))
 
-    _handing_over(routes, host)
+    _handing_over(routes, host, tenant)
     return routes
 
 
-def _handing_over(routes: flask.Blueprint, host: Host) -> None:
+def _handing_over(routes: flask.Blueprint, host: Host, tenant: Tenant) -> None:
     """The last steps of a move, at either end."""
 
     @routes.post("/go-on")
     def go_on(replica: str) -> Any:
-        host.tenant(replica).replica.go_on()
+        host.replica(replica, tenant).replica.go_on()
         return {}
 
     @routes.post("/more")
     def more(replica: str) -> Any:
-        tenant = host.tenant(replica)
-        tenant.touch()
-        if tenant.standby is None:
+        hosted = host.replica(replica, tenant)
+        hosted.touch()
+        if hosted.standby is None:
             raise UsageError(f"replica {replica} was not asked for to stand by")
-        tenant.standby.take(flask.request.get_data(), go="go" in flask.request.args)
+        hosted.standby.take(flask.request.get_data(), go="go" in flask.request.args)
         if "go" in flask.request.args:
-            tenant.wait_started(WAIT_LIMIT)
-        return tenant.status().to_json()
+            hosted.wait_started(WAIT_LIMIT)
+        return hosted.status().to_json()
 
 
-def _staging(host: Host) -> flask.Blueprint:
+def _staging(host: Host, tenant: Tenant) -> flask.Blueprint:
     """What is fetched before a replica is asked for."""
     routes = flask.Blueprint("staging", __name__, url_prefix="/v1/staged")
 
     @routes.post("")
     def stage() -> Any:
         request = CreateReplica.from_bytes(flask.request.get_data())
-        return host.stage(request).status().to_json()
+        return host.stage(request, tenant).status().to_json()
 
     @routes.get("/<replica>")
     def one(replica: str) -> Any:
-        return host.staged(replica).status().to_json()
+        return host.staged(replica, tenant).status().to_json()
 
     @routes.delete("/<replica>")
     def end(replica: str) -> Any:
-        host.unstage(replica)
+        host.unstage(replica, tenant)
         return {}
 
     return routes

@@ -20,7 +20,7 @@ from surrogate.handover import TRIES, prepare
 from wire import CreateReplica
 
 if TYPE_CHECKING:
-    from surrogate.tenant import Tenant
+    from surrogate.hosted import HostedReplica
 
 GO_SECONDS = 1800.0
 """How long a replica stands by."""
@@ -77,10 +77,10 @@ class Standby:
             self._changed.notify_all()
 
 
-def delta_maker(tenant: Tenant, store: Store, freezing: threading.Lock) -> DeltaMaker:
-    """Of that tenant's replica. freezing: held by whoever freezes it"""
-    replica = tenant.replica
-    freeze = lambda hold: _freeze(tenant, freezing, hold)  # noqa: E731
+def delta_maker(hosted: HostedReplica, store: Store, freezing: threading.Lock) -> DeltaMaker:
+    """Of that replica. freezing: held by whoever freezes it"""
+    replica = hosted.replica
+    freeze = lambda hold: _freeze(hosted, freezing, hold)  # noqa: E731
     return DeltaMaker(store, freeze, replica.go_on, replica.run_dir)
 
 
@@ -94,18 +94,18 @@ def frozen_at(request: CreateReplica, frozen: Frozen) -> CreateReplica:
     )
 
 
-def _freeze(tenant: Tenant, freezing: threading.Lock, hold: bool) -> Frozen:
+def _freeze(hosted: HostedReplica, freezing: threading.Lock, hold: bool) -> Frozen:
     """A freeze that has the pages that it needs. It is noted for who takes the machine over."""
     with freezing:
         for tries in range(TRIES, 0, -1):
-            prepare(tenant.replica, tenant.fetcher, tenant.volumes)
-            tenant.note_frozen(None)
+            prepare(hosted.replica, hosted.fetcher, hosted.volumes)
+            hosted.note_frozen(None)
             try:
-                frozen = tenant.replica.checkpoint(hold=hold)
+                frozen = hosted.replica.checkpoint(hold=hold)
             except ChunkMissing:
                 if tries == 1:
                     raise
             else:
-                tenant.note_frozen(frozen)
+                hosted.note_frozen(frozen)
                 return frozen
     raise AssertionError

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The host of all tenants: who is admitted, and the chunk cache that they share."""
+"""The host of all replicas: which are admitted, and the chunk cache that they share."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ import stat
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
@@ -26,7 +25,7 @@ from typing import NoReturn
 from caching import POLICIES
 from cell import Cells
 from chunkstore import Store
-from guestfiles import ShareHost, SharesUnserved
+from guestfiles import SharesUnserved
 from hypervisor import Driver, MachineSpec, Offer, place
 from images import Manifest, blob_root
 from overlay import Volume
@@ -43,7 +42,7 @@ from satchel.ids import ReplicaId
 from satchel.names import host_name
 from surrogate.chunk_cache import PACK_BYTES, ChunkCache
 from surrogate.fetching import Exchange, Fetcher, Tally
-from surrogate.guests import guest_shares
+from surrogate.hosted import OWNER, REQUEST, HostedReplica
 from surrogate.operator import Operator
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
@@ -51,7 +50,9 @@ from surrogate.settings import SurrogateSettings
 from surrogate.site import Site
 from surrogate.sources import forwarded
 from surrogate.staging import Staging
-from surrogate.tenant import REQUEST, Tenant
+from surrogate.tenant import ACCOUNT, Tenant, Usage
+from surrogate.tenants import Tenants
+from surrogate.wanted import Wanted, forwarded_socket
 from wire import CacheNumbers, CreateReplica, ForesightNumbers, HostStatus, Space
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,10 @@ UNWANTED_KEPT = 1024
 STAGED_KEPT = 16
 """Requests to stage something that are remembered."""
 
+Name = tuple[str, ReplicaId]
+"""A tenant's identity, and what it calls a replica or a request to stage something. What another
+tenant calls so is another thing."""
+
 ENDED = (ReplicaState.FAILED, ReplicaState.STOPPED)
 """A replica that takes no memory any more."""
 
@@ -83,34 +88,6 @@ class NotAdmitted(CapacityError):
 
 class NotWanted(StateError):
     """A replica that was to be ended before the request for it was looked at."""
-
-
-class NotForwarded(NotFoundError):
-    """A source is not a socket that a client forwarded to this host."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A replica that a client asks for. places: the sockets of its sources, by name."""
-
-    request: CreateReplica
-    manifest: Manifest
-    spec: MachineSpec
-    places: Sequence[tuple[str, Path]]
-    shares: ShareHost | None
-
-    @classmethod
-    def by(cls, request: CreateReplica, place: Callable[[str], Path], nodes: Path) -> Wanted:
-        """place: where a socket is here that the request names; nodes: a folder for what nodes of
-        shares keep. Raises what a malformed manifest raises."""
-        manifest, calls = Manifest.from_json(request.manifest), request.calls
-        return cls(
-            request,
-            manifest,
-            MachineSpec.from_json(manifest.machine),
-            [(source.name, place(source.socket)) for source in request.sources],
-            guest_shares(request, place, nodes) if calls else None,
-        )
 
 
 class Host:
@@ -139,10 +116,11 @@ class Host:
         self._exchange = Exchange(self.store, self._make_room)
         self.site = Site(settings, self._exchange)
         self._lock = threading.Lock()
-        self._tenants: dict[ReplicaId, Tenant] = {}
+        self.tenants = Tenants(settings, self.store)
+        self._hosted: dict[Name, HostedReplica] = {}
         self._foresight: Counter[str] = Counter()  # of those that have been removed
-        self._staged: dict[ReplicaId, Staging] = {}  # the oldest first
-        self._unwanted: dict[str, None] = {}  # the oldest first
+        self._staged: dict[Name, Staging] = {}  # the oldest first
+        self._unwanted: dict[Name, None] = {}  # the oldest first
         self._closing = threading.Event()
         self._taken_over = threading.Event()
         shutil.rmtree(self._nodes, ignore_errors=True)
@@ -163,9 +141,9 @@ class Host:
     def foresight(self) -> ForesightNumbers:
         """What it was worth to bring blocks ahead of all replicas so far."""
         with self._lock:
-            found, tenants = Counter(self._foresight), list(self._tenants.values())
-        for tenant in tenants:
-            found.update(vars(tenant.foresight()))
+            found, replicas = Counter(self._foresight), list(self._hosted.values())
+        for hosted in replicas:
+            found.update(vars(hosted.foresight()))
         return ForesightNumbers(**found)
 
     @property
@@ -173,20 +151,26 @@ class Host:
         """What the chunk cache has, and what it was good for."""
         return dataclasses.replace(self._cache.counts(), unkept=self.tally.unkept())
 
-    def status(self, *, everything: bool = False) -> HostStatus:
-        """The host; everything: and each replica on it."""
-        tenants = self.tenants()
+    def status(self, tenant: Tenant | None = None) -> HostStatus:
+        """The host, with each replica on it; for a tenant, as far as it concerns that one: its
+        replicas, and what of its caps is left."""
+        replicas = self.replicas(tenant)
+        used, account = _used_mib(self.replicas()), self.tenants.account
         disk = shutil.disk_usage(self.settings.data)
         total = self.settings.memory_mib
+        free = max(0, total - used)
+        if tenant:
+            total = min(total, tenant.caps.memory_mib)
+            free = max(0, min(free, total - _used_mib(replicas)))
         return HostStatus(
             name=self.name,
             version=version("satchel"),
-            memory=Space(total=total << 20, free=max(0, total - _used_mib(tenants)) << 20),
+            memory=Space(total=total << 20, free=free << 20),
             disk=Space(total=disk.total, free=max(0, disk.free - (self.settings.disk_mib << 20))),
-            forwarded=str(self.settings.forwarded),
-            replicas=tuple(tenant.status() for tenant in tenants) if everything else (),
+            forwarded=str((tenant or account).forwarded),
+            replicas=tuple(hosted.status() for hosted in replicas),
             site=tuple(self.site.names()),
-            cache=self.cache,
+            cache=CacheNumbers() if tenant else self.cache,
             cell=self.cells.text if self.cells else "",
             runs=self._runs(),
             lacking=self.offer.lacking,
@@ -203,27 +187,30 @@ class Host:
         allowed = ("kvm", "tcg") if self.settings.allow_emulation else ("kvm",)
         return tuple(name for name in self.offer.accelerators if name in allowed)
 
-    def tenants(self) -> list[Tenant]:
+    def replicas(self, tenant: Tenant | None = None) -> list[HostedReplica]:
+        """Those of a tenant, or all."""
         with self._lock:
-            return list(self._tenants.values())
+            found = list(self._hosted.items())
+        return [hosted for (owner, _), hosted in found if not tenant or owner == tenant.identity]
 
-    def tenant(self, replica: str) -> Tenant:
-        """The replica of that id, or NotFoundError."""
+    def replica(self, replica: str, tenant: Tenant | None = None) -> HostedReplica:
+        """What the tenant calls so, or NotFoundError. Without a tenant it is the account's."""
         with self._lock:
-            tenant = self._tenants.get(ReplicaId(replica))
-        if tenant is None:
+            hosted = self._hosted.get(_name(replica, tenant))
+        if hosted is None:
             raise NotFoundError(f"no replica {replica[:80]} on {self.name}", why="it was ended")
-        return tenant
+        return hosted
 
-    def create(self, request: CreateReplica) -> Tenant:
-        """Admit a replica and begin to resume it.
+    def create(self, request: CreateReplica, tenant: Tenant | None = None) -> HostedReplica:
+        """Admit a replica of a tenant, by default of the account, and begin to resume it.
 
-        Raises NotAdmitted, also for volumes that are too large, UnsupportedError for a machine that
-        this host cannot or may not run, ConflictError for an id in use, NotWanted for one that was
-        to be removed already, NotForwarded, and what a malformed manifest raises.
+        Raises CapReached; NotAdmitted, also for volumes that are too large; UnsupportedError for a
+        machine that this host cannot or may not run; ConflictError for an id in use; NotWanted for
+        one that was to be removed already; NotForwarded; and what a malformed manifest raises.
         """
-        wanted = Wanted.by(request, self._forwarded, self._nodes)
-        spec = wanted.spec
+        tenant = tenant or self.tenants.account
+        wanted = self._wanted(request, tenant)
+        spec, name = wanted.spec, _name(request.replica, tenant)
         if spec.shares and (request.calls is None or not wanted.manifest.adapter["stateful"]):
             raise SharesUnserved(
                 f"{self.name} cannot run a service with shares that nobody answers for",
@@ -239,14 +226,15 @@ class Host:
         with self._lock:
             if self._closing.is_set():
                 raise StateError(f"{self.name} is being stopped")
-            if request.replica in self._tenants:
+            if name in self._hosted:
                 raise ConflictError(f"replica {request.replica} exists on {self.name} already")
-            if request.replica in self._unwanted:
+            if name in self._unwanted:
                 raise NotWanted(f"replica {request.replica} is not begun", why="it was ended")
+            tenant.require_room(self._usage(tenant) + wanted.usage, self._limit)
             self._admit(spec)
             folder = self._replicas_dir / secrets.token_hex(3)
-            tenant = self._tenants[request.replica] = self._begin(wanted, folder)
-        return tenant
+            hosted = self._hosted[name] = self._begin(wanted, folder, tenant)
+        return hosted
 
     def placed(self, spec: MachineSpec) -> MachineSpec:
         """The machine under the accelerator that a stranger's runs under here. Raises
@@ -272,62 +260,85 @@ class Host:
         """What this host can run, whoever may."""
         return Offer.of(self._driver)
 
-    def remove(self, replica: str) -> None:
-        """End a replica. Its memory counts until nothing is left of it.
+    def remove(self, replica: str, tenant: Tenant | None = None) -> None:
+        """End a replica of a tenant, by default of the account. Its memory counts until nothing is
+        left of it.
 
         Raises NotFoundError where there is none; one of that id is not begun any more then, because
         a client that gives up asks for the end while its first request is still on its way.
         """
+        name = _name(replica[:80], tenant)
         with self._lock:
-            if replica not in self._tenants:
-                self._unwanted[replica[:80]] = None
+            if name not in self._hosted:
+                self._unwanted[name] = None
                 if len(self._unwanted) > UNWANTED_KEPT:
                     del self._unwanted[next(iter(self._unwanted))]
-        tenant = self.tenant(replica)
-        tenant.stop()
-        with self._lock:
-            if self._tenants.pop(tenant.id, None):
-                self._foresight.update(vars(tenant.foresight()))
+        self._end(self.replica(replica, tenant))
 
-    def stage(self, request: CreateReplica) -> Staging:
-        """Begin to fetch what a replica would need, without one; of the oldest such requests all
-        but STAGED_KEPT are forgotten. Raises ConflictError, NotForwarded, and what a malformed
-        manifest raises."""
-        wanted = Wanted.by(request, self._forwarded, self._nodes)
+    def end_every(self, replica: str) -> None:
+        """End all that is called so, whoever has it. Raises NotFoundError where nothing is."""
+        found = [hosted for hosted in self.replicas() if hosted.id == replica]
+        if not found:
+            raise NotFoundError(f"no replica {replica[:80]} on {self.name}")
+        for hosted in found:
+            self._end(hosted)
+
+    def end_all(self, tenant: Tenant) -> None:
+        """End every replica of a tenant, and what is staged for it."""
+        for hosted in self.replicas(tenant):
+            self._end(hosted)
+        for name in [name for name in [*self._staged] if name[0] == tenant.identity]:
+            with contextlib.suppress(NotFoundError):
+                self.unstage(name[1], tenant)
+
+    def usage(self, tenant: Tenant) -> Usage:
+        """What that one has here now."""
+        with self._lock:
+            return self._usage(tenant)
+
+    def stage(self, request: CreateReplica, tenant: Tenant | None = None) -> Staging:
+        """Begin to fetch what a replica would need, without one; of the oldest such requests of a
+        tenant all but STAGED_KEPT are forgotten. Raises ConflictError, CapReached, NotForwarded,
+        and what a malformed manifest raises."""
+        tenant = tenant or self.tenants.account
+        wanted, name = self._wanted(request, tenant), _name(request.replica, tenant)
         sources = forwarded(wanted.places)
         with self._lock:
             if self._closing.is_set():
                 raise StateError(f"{self.name} is being stopped")
-            if request.replica in self._staged:
+            if name in self._staged:
                 raise ConflictError(f"{request.replica} is staged on {self.name} already")
+            tenant.require_room(self._usage(tenant), self._limit)
+            tenant.brought.add(wanted.roots)
             fetcher = Fetcher(self.store, sources, 1, self._exchange)
-            staging = self._staged[request.replica] = Staging(request, wanted.manifest, fetcher)
-            surplus = list(self._staged)[:-STAGED_KEPT]
-        for name in surplus:
+            staging = self._staged[name] = Staging(request, wanted.manifest, fetcher)
+            mine = [replica for owner, replica in self._staged if owner == tenant.identity]
+        for surplus in mine[:-STAGED_KEPT]:
             with contextlib.suppress(NotFoundError):
-                self.unstage(name)
+                self.unstage(surplus, tenant)
         return staging
 
-    def staged(self, replica: str) -> Staging:
-        """The request of that id, or NotFoundError."""
+    def staged(self, replica: str, tenant: Tenant | None = None) -> Staging:
+        """The request of a tenant that is called so, or NotFoundError."""
         with self._lock:
-            staging = self._staged.get(ReplicaId(replica))
+            staging = self._staged.get(_name(replica, tenant))
         if staging is None:
             raise NotFoundError(f"nothing is staged as {replica[:80]} on {self.name}")
         return staging
 
-    def unstage(self, replica: str) -> None:
+    def unstage(self, replica: str, tenant: Tenant | None = None) -> None:
         """Fetch nothing more for that request; what has come stays. Raises NotFoundError."""
-        staging = self.staged(replica)
+        staging = self.staged(replica, tenant)
         staging.close()
         with self._lock:
-            self._staged.pop(ReplicaId(replica), None)
+            self._staged.pop(_name(replica, tenant), None)
+        (tenant or self.tenants.account).meter(staging, staging.fetched, last=True)
 
     def leave(self) -> NoReturn:
         """End this process as it is, and the links that it made; the machines go on. An orderly end
         would answer their misses with errors."""
         self.site.close()
-        logger.info("left %d replicas to the next surrogate", len(self.tenants()))
+        logger.info("left %d replicas to the next surrogate", len(self.replicas()))
         os._exit(0)
 
     def close(self) -> None:
@@ -335,11 +346,11 @@ class Host:
         with self._lock:
             self._closing.set()
         self._housekeeper.join()
-        tenants = self.tenants()
-        with ThreadPoolExecutor(max_workers=max(1, len(tenants))) as pool:
-            list(pool.map(Tenant.stop, tenants))
+        replicas = self.replicas()
+        with ThreadPoolExecutor(max_workers=max(1, len(replicas))) as pool:
+            list(pool.map(HostedReplica.stop, replicas))
         with self._lock:
-            self._tenants.clear()
+            self._hosted.clear()
         for staging in list(self._staged.values()):
             staging.close()
         self._clear_forwarded()
@@ -348,8 +359,34 @@ class Host:
         self._exchange.close()
         self.store.close()
 
-    def _begin(self, wanted: Wanted, folder: Path, *, adopt: bool = False) -> Tenant:
+    def _end(self, hosted: HostedReplica) -> None:
+        hosted.stop()
+        name = (hosted.tenant.identity, hosted.id)
+        with self._lock:
+            if self._hosted.pop(name, None):
+                self._foresight.update(vars(hosted.foresight()))
+                hosted.tenant.meter(hosted, hosted.fetched, last=True)
+
+    def _usage(self, tenant: Tenant) -> Usage:
+        """With the lock."""
+        found = Usage(day_bytes=tenant.day_bytes)
+        for (owner, _), hosted in self._hosted.items():
+            if owner == tenant.identity:
+                found += hosted.usage
+        for (owner, _), staging in self._staged.items():
+            if owner == tenant.identity:
+                found += Usage(cache_bytes=staging.fetched)
+        return found
+
+    def _wanted(self, request: CreateReplica, tenant: Tenant) -> Wanted:
+        place = functools.partial(forwarded_socket, folder=tenant.forwarded)
+        return Wanted.by(request, place, self._nodes)
+
+    def _begin(
+        self, wanted: Wanted, folder: Path, tenant: Tenant, *, adopt: bool = False
+    ) -> HostedReplica:
         request, manifest = wanted.request, wanted.manifest
+        tenant.brought.add(wanted.roots)
         replica = Replica(
             request.replica,
             wanted.spec,
@@ -370,7 +407,7 @@ class Host:
         prefetcher = None
         if ahead or changed:
             prefetcher = Prefetcher(self.store, fetcher, ahead, changed, pages, request.touched)
-        return Tenant(
+        return HostedReplica(
             manifest,
             replica,
             self.store,
@@ -379,6 +416,7 @@ class Host:
             _readahead(manifest, replica, fetcher, prefetcher),
             self.settings.operation_seconds,
             request,
+            tenant,
             adopt=adopt,
         )
 
@@ -388,20 +426,21 @@ class Host:
         begun = []
         for path in sorted(self._replicas_dir.glob(f"*/{REQUEST}")):
             try:
-                wanted = Wanted.by(
-                    CreateReplica.from_bytes(path.read_bytes()), self._left, self._nodes
-                )
-            except (SatchelError, OSError) as error:
+                owner = (path.parent / OWNER).read_text(encoding="ascii")
+                tenant = self.tenants.admit(owner)
+                left = functools.partial(_left, tenant)
+                wanted = Wanted.by(CreateReplica.from_bytes(path.read_bytes()), left, self._nodes)
+            except (SatchelError, OSError, ValueError) as error:
                 logger.warning("%s: %s", path, error)
                 continue
-            begun.append(self._begin(wanted, path.parent, adopt=True))
-        for tenant in begun:
-            tenant.wait_started(TAKE_OVER_SECONDS)
-            if tenant.replica.state is ReplicaState.READY:
-                logger.info("replica %s goes on at operation %d", tenant.id, tenant.replica.last)
-                self._tenants[tenant.id] = tenant
+            begun.append(self._begin(wanted, path.parent, tenant, adopt=True))
+        for hosted in begun:
+            hosted.wait_started(TAKE_OVER_SECONDS)
+            if hosted.replica.state is ReplicaState.READY:
+                logger.info("replica %s goes on at operation %d", hosted.id, hosted.replica.last)
+                self._hosted[hosted.tenant.identity, hosted.id] = hosted
             else:
-                tenant.stop()
+                hosted.stop()
 
     @property
     def _nodes(self) -> Path:
@@ -413,7 +452,7 @@ class Host:
         return self.settings.run / "r"
 
     def _admit(self, spec: MachineSpec) -> None:
-        used, limit = _used_mib(self._tenants.values()), self.settings.memory_mib
+        used, limit = _used_mib(self._hosted.values()), self.settings.memory_mib
         if used + spec.memory_mib > limit:
             raise NotAdmitted(
                 f"{self.name} has no memory for a machine of {spec.memory_mib} MiB",
@@ -442,25 +481,7 @@ class Host:
         return self._taken_over.is_set() and self._cache.make_room()
 
     def _volumes(self) -> list[Volume]:
-        return [volume for tenant in self.tenants() for volume in tenant.volumes]
-
-    def _forwarded(self, path: str) -> Path:
-        """A source must be a socket that a client forwarded here, nothing else of this host."""
-        folder = self.settings.forwarded.resolve()
-        with contextlib.suppress(OSError):
-            place = Path(path).resolve(strict=True)
-            if place.parent == folder and stat.S_ISSOCK(place.stat().st_mode):
-                return place
-        raise NotForwarded(
-            f"{path[:200]} is not a forwarded socket",
-            why=f"they are in {folder}",
-            fix="forward it there first",
-        )
-
-    def _left(self, path: str) -> Path:
-        """Where a socket was forwarded to the surrogate before. Its client may be away at the
-        moment, and forward it there again."""
-        return self.settings.forwarded / Path(path).name
+        return [volume for hosted in self.replicas() for volume in hosted.volumes]
 
     def _keep_house(self) -> None:
         swept = time.monotonic()
@@ -475,24 +496,37 @@ class Host:
                 logger.warning("housekeeping: %s", error)
 
     def _end_overfull(self) -> None:
-        limit = self.settings.overlay_mib << 20
-        for tenant in self.tenants():
-            if tenant.written > limit:
-                logger.warning("replica %s: its disks are written full, ended", tenant.id)
-                with contextlib.suppress(NotFoundError):
-                    self.remove(tenant.id)
+        """Machines that have written more than one may, or that their tenant may not have."""
+        for tenant in self.tenants.all():
+            replicas = sorted(self.replicas(tenant), key=lambda hosted: hosted.written)
+            total = sum(hosted.written for hosted in replicas)
+            for hosted in reversed(replicas):
+                over = total > tenant.caps.overlay_mib << 20
+                if over or hosted.written > self.settings.overlay_mib << 20:
+                    total -= hosted.written
+                    self._drop(hosted, "its disks are written full")
 
     def _end_idle(self) -> None:
-        for tenant in self.tenants():
-            if tenant.idle_seconds > self.settings.idle_minutes * 60:
-                logger.info("replica %s: its client is not heard of any more, ended", tenant.id)
-                with contextlib.suppress(NotFoundError):
-                    self.remove(tenant.id)
+        for hosted in self.replicas():
+            hosted.tenant.meter(hosted, hosted.fetched)
+            if hosted.idle_seconds > self.settings.idle_minutes * 60:
+                self._drop(hosted, "its client is not heard of any more")
+            elif hosted.usage.hours > hosted.tenant.caps.hours:
+                self._drop(hosted, f"it ran {hosted.tenant.caps.hours} hours (tenant.hours)")
+        for (owner, _), staging in [*self._staged.items()]:
+            self.tenants.admitted(owner).meter(staging, staging.fetched)
+        for tenant in self.tenants.all():
+            if tenant.day_bytes > tenant.caps.day_mib << 20:
+                self.end_all(tenant)
+
+    def _drop(self, hosted: HostedReplica, why: str) -> None:
+        logger.warning("replica %s of %s: %s, ended", hosted.id, hosted.tenant.identity, why)
+        self._end(hosted)
 
     def _clear_forwarded(self) -> None:
         """Remove sockets behind which nobody listens: sshd leaves them when a connection ends."""
-        sockets = [p for p in self.settings.forwarded.iterdir() if stat.S_ISSOCK(p.lstat().st_mode)]
-        for path in sockets:
+        found = (path for tenant in self.tenants.all() for path in tenant.forwarded.iterdir())
+        for path in [path for path in found if stat.S_ISSOCK(path.lstat().st_mode)]:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
                 probe.settimeout(1.0)
                 try:
@@ -517,6 +551,16 @@ def _readahead(
     )
 
 
+def _name(replica: str, tenant: Tenant | None) -> Name:
+    return (tenant.identity if tenant else ACCOUNT, ReplicaId(replica))
+
+
+def _left(tenant: Tenant, path: str) -> Path:
+    """Where a socket was forwarded to the surrogate before. Its client may be away at the moment,
+    and forward it there again."""
+    return tenant.forwarded / Path(path).name
+
+
 def _check_volumes(manifest: Manifest, most_gib: int, host: str) -> None:
     for name, root in sorted(manifest.volumes.items()):
         if root.size > most_gib << 30:
@@ -527,8 +571,8 @@ def _check_volumes(manifest: Manifest, most_gib: int, host: str) -> None:
             )
 
 
-def _used_mib(tenants: Iterable[Tenant]) -> int:
-    running = (t.replica for t in tenants if t.replica.state not in ENDED)
+def _used_mib(replicas: Iterable[HostedReplica]) -> int:
+    running = (t.replica for t in replicas if t.replica.state not in ENDED)
     return sum(replica.spec.memory_mib for replica in running)
 
 

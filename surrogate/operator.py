@@ -1,10 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who of those that reach the surrogate's socket is its operator: whoever can read a file here.
+"""Who of those that reach the surrogate's own socket is its operator: whoever can read a file here.
 
-Clients reach the socket by SSH, one as well as the other, and each knows the ids of its own
-replicas, which it drew at random. So an id is the right to a replica, and nobody is told another's.
-The operator is: with the token in the run folder.
+A tenant has a socket of its own, and nothing there is the operator's. At the daemon's socket the
+token in the run folder tells the operator from others of the account.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from satchel.names import check_name
-from satchel.paths import cache_dir, runtime_dir
+from satchel.paths import cache_dir, data_dir, runtime_dir
 from satchel.settings import require_numbers
+from surrogate.tenant import TenantCaps
 from wire import Peer
 
 
@@ -47,9 +48,14 @@ class SurrogateSettings:
                        is there is heard of several times a minute
     media:             folders in which removable media appear when they are plugged in here; those
                        found directly in them, or one folder deeper, serve every replica's chunks
+    authority:         the keys that certify this site's guests and hosts
+    ssh_port:          of this host's sshd, for whoever is admitted and in what is announced
+    announce:          tell everybody on this network by mDNS that this surrogate is here
+    price:             what is announced with it, for people: `free`, `1 EUR an hour`
     peers:             other surrogates of this site, by name; `socket` is `peers.sock` in the run
                        folder of each. Where any is named, ours is served to them. One without a
                        destination has its socket on this host, forwarded by an operator
+    tenant:            what each tenant may have at most
     """
 
     data: Path = field(default_factory=lambda: cache_dir() / "surrogate")
@@ -70,7 +76,12 @@ class SurrogateSettings:
     readahead_blocks: int = 32
     idle_minutes: float = 15.0
     media: tuple[Path, ...] = (Path("/media"), Path("/run/media"))
+    authority: Path = field(default_factory=lambda: data_dir() / "authority")
+    ssh_port: int = 22
+    announce: bool = False
+    price: str = ""
     peers: dict[str, Peer] = field(default_factory=dict)
+    tenant: TenantCaps = field(default_factory=TenantCaps)
 
     def __post_init__(self) -> None:
         """Raises BadName for names that cannot be used, SettingsError for such numbers."""
@@ -91,8 +102,18 @@ class SurrogateSettings:
 
     @property
     def socket(self) -> Path:
-        """Where the daemon answers."""
+        """Where the daemon answers its operator."""
         return self.run / "surrogate.sock"
+
+    @property
+    def metrics_socket(self) -> Path:
+        """Where the operator's Prometheus asks."""
+        return self.run / "metrics.sock"
+
+    @property
+    def tenants_folder(self) -> Path:
+        """Where each tenant's API has a socket."""
+        return self.run / "t"
 
     @property
     def peers_socket(self) -> Path:

@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What this host has besides what clients forward: media plugged into it, and peers of its site.
 
-Both serve every replica here. That gives nothing away: a chunk is had only by who names it with
-its SHA-256, which only somebody knows who has a table that names it, and what comes is verified.
-A peer answers on a Unix socket which this host reaches over an OpenSSH link of its own, or which
-an operator forwards; the socket offers chunks and nothing else. In return this host offers its
-cache to its peers.
+Both serve every replica here. That gives little away: a chunk is had only by who names it with its
+SHA-256, and what comes is verified. A peer answers on a Unix socket which this host reaches over an
+OpenSSH link of its own, or which an operator forwards; the socket offers chunks and nothing else.
+In return this host offers its cache to its peers.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from flask import Blueprint, Flask
 
 from chunkstore import Media, Store, answering_places
 from satchel.errors import SatchelError
+from surrogate.brought import Brought
 from surrogate.fetching import Exchange, Supplier
 from surrogate.settings import SurrogateSettings
 from surrogate.sources import PEER, MediaSource, SocketSource
@@ -35,6 +35,8 @@ DEPTH = 2
 """How far below a folder of the settings media are looked for: USER/LABEL, as desktops mount."""
 
 READERS = 4
+TENANTS_READERS = 2
+"""How many of a tenant's requests for chunks are answered at once."""
 
 
 class Site:
@@ -140,6 +142,14 @@ def cache_routes(store: Store) -> Blueprint:
     turnstile = Turnstile(READERS)
     return chunk_routes(
         turnstile.in_turn(store.records), turnstile.in_turn(answering_places(store.records))
+    )
+
+
+def brought_routes(brought: Brought) -> Blueprint:
+    """Chunks of the cache, for a tenant: as far as they are its own."""
+    turnstile = Turnstile(TENANTS_READERS)
+    return chunk_routes(
+        turnstile.in_turn(brought.records), turnstile.in_turn(brought.records_below)
     )
 
 

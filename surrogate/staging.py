@@ -55,6 +55,11 @@ class Staging:
             error=ErrorReport.of(self._error) if self._error else None,
         )
 
+    @property
+    def fetched(self) -> int:
+        """Bytes that have come."""
+        return sum(self._fetcher.bytes_by_source().values())
+
     def close(self) -> None:
         """Fetch nothing more; what has come stays."""
         self._closing.set()

@@ -1,363 +1,200 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""One client's replica here: brought up in a thread of its own, asked through the API."""
+"""A tenant: the guest that was admitted here, by the identity that its key has, and what it may.
+
+For example, the key id of a certificate is an identity. So is a key's fingerprint, `SHA256:...`.
+What a tenant uses is added up of its replicas when somebody wants to know. Bytes are counted by the
+day, which begins when the tenant is admitted.
+"""
 
 from __future__ import annotations
 
-import concurrent.futures
-import contextlib
-import errno
-import logging
+import dataclasses
+import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from chunkstore import Foresight, Store, TableRoot
-from images import Manifest
-from overlay import ReadAbandoned, Volume
-from replay import Operation, Response
-from replica import (
-    RAM,
-    Frozen,
-    Replica,
-    ReplicaFailed,
-    ReplicaState,
-    WrongReplicaState,
-    was_stopped,
-)
-from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, UnavailableError
-from satchel.ids import ReplicaId
-from surrogate.carried import Standby, delta_maker, frozen_at
-from surrogate.fetching import Fetcher, Passing, Tally
-from surrogate.handover import hand_over, taken_over
-from surrogate.pages_ahead import PagesAhead
-from surrogate.prefetch import Prefetcher
-from surrogate.readahead import Readahead
-from wire import (
-    CreateReplica,
-    ErrorReport,
-    ForesightNumbers,
-    HandedOver,
-    ReplicaStatus,
-    SourceNumbers,
-    StallNumbers,
-    VolumeNumbers,
-)
+from satchel.errors import CapacityError, UsageError
+from satchel.settings import require_numbers
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from surrogate.brought import Brought
 
-FIRST_OPERATION_SECONDS = 3600.0
-"""How long the first operation may take. Most of its time the machine waits for blocks, which is
-the link's fault; blocks that nobody delivers end the machine much sooner."""
+ACCOUNT = "account"
+"""The identity of whoever reaches the daemon's own socket and is not the operator."""
 
-REQUEST = "request.json"
-"""In a replica's folder: what a client asked for, so that the daemon can take it over."""
+DAY_SECONDS = 24 * 3600.0
 
-LOOK_SECONDS = 0.1
-"""How soon the fetch of a device state notices that the replica is being ended."""
+_IDENTITY = re.compile(r"[A-Za-z0-9:+/=._-]{1,128}")
 
 
-class Tenant:
-    """A second-class replica and the fetcher that feeds it. Thread-safe."""
-
-    def __init__(
-        self,
-        manifest: Manifest,
-        replica: Replica,
-        store: Store,
-        fetcher: Fetcher,
-        prefetcher: Prefetcher | None,
-        readahead: Readahead | None,
-        operation_seconds: float,
-        request: CreateReplica,
-        *,
-        adopt: bool = False,
-    ) -> None:
-        """Begin to resume the replica, or to take over the machine that is in its folder already.
-        The tenant owns all that it is given. request: is kept beside the machine, for that."""
-        self.manifest = manifest
-        self._request = request
-        self._adopt = adopt
-        self.replica = replica
-        self._store = store
-        self.fetcher = fetcher
-        self._passing = Passing(fetcher)
-        self._prefetcher = prefetcher
-        self._readahead = readahead
-        self._pages_ahead = PagesAhead(fetcher, self._is_quiet, replica.flush)
-        self._operation_seconds = operation_seconds
-        self.standby = Standby(replica) if request.standby and not adopt else None
-        self._created = self._heard = time.monotonic()
-        self._started_seconds: float | None = None
-        self._first_response: tuple[float, dict[str, int]] | None = None
-        self._volumes: tuple[Volume, ...] = ()
-        self._foresight = ForesightNumbers()
-        self._error: SatchelError | None = None
-        self._fetch_error: SatchelError | None = None
-        self._stopping = threading.Lock()
-        self._freezing = threading.Lock()
-        self.deltas = delta_maker(self, store, self._freezing)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._resume, name=f"resume-{replica.id}")
-        self._thread.start()
-
-    @property
-    def id(self) -> ReplicaId:
-        return self.replica.id
-
-    @property
-    def idle_seconds(self) -> float:
-        """Since anybody asked for anything."""
-        return time.monotonic() - self._heard
-
-    @property
-    def volumes(self) -> tuple[Volume, ...]:
-        """Those of the replica, also of one that has ended."""
-        return self._volumes
-
-    @property
-    def written(self) -> int:
-        """Bytes that its machine's disks take here, by what was written to them."""
-        found = 0
-        for volume in self._volumes:
-            if volume.name != RAM:
-                with contextlib.suppress(OSError):
-                    found += volume.overlay.stat().st_blocks * 512
-        return found
-
-    def status(self) -> ReplicaStatus:
-        """The replica now, with what it fetched by source."""
-        seconds, first_bytes = self._first_response or (None, None)
-        error, failure = self._error, self.replica.failure()
-        if error is None and failure:
-            what = f"replica {self.id} cannot go on"
-            error = self._cause(ReplicaFailed(what, why=failure, fix="bring up another one"))
-        return ReplicaStatus(
-            replica=self.id,
-            service=self.manifest.service,
-            state="standby" if self._stands_by() else self.replica.state.value,
-            last_operation=self.replica.last,
-            fetched_bytes=self.fetcher.bytes_by_source(),
-            faults=self.fetcher.faults(),
-            started_seconds=self._started_seconds,
-            first_response_seconds=seconds,
-            first_response_bytes=first_bytes,
-            error=ErrorReport.of(error) if error else None,
-            sources=_sources(self.fetcher.tally),
-            stalls=_stalls(self.fetcher.tally),
-            volumes=self._coverage(),
-            quiet_seconds=self._quiet_seconds(),
-            foresight=self.foresight(),
-            independent=self._prefetcher is None or self._prefetcher.independent,
-        )
-
-    def touch(self) -> None:
-        """Note that the client still cares."""
-        self._heard = time.monotonic()
-
-    def wait_started(self, timeout: float) -> None:
-        """Return once the replica is ready or has failed, or after `timeout` seconds."""
-        self.touch()
-        self._thread.join(timeout)
-
-    def answer(self, operations: Sequence[Operation]) -> Iterator[Response]:
-        """Execute operations in order, and give each response at once; those executed already are
-        passed over.
-
-        Raises ReplicaFailed, WrongReplicaState (at once while it is being resumed), OperationGap.
-        """
-        for operation in operations:
-            if not (self.replica.stateful and operation.number < self.replica.last):
-                yield self._perform(self.replica.execute, operation)
-
-    def read(self, operations: Sequence[Operation]) -> list[Response]:
-        """Execute requests that change nothing; see Replica.read. A response for each. Raises as
-        `answer`."""
-        return [self._perform(self.replica.read, operation) for operation in operations]
-
-    def _perform(
-        self, perform: Callable[[Operation, float | None], Response], operation: Operation
-    ) -> Response:
-        if self._thread.is_alive():
-            state, required = self.replica.state, ReplicaState.READY
-            raise WrongReplicaState(self.id, state, required)
-        if self._stop.is_set():
-            raise was_stopped(self.id)
-        self.touch()
-        first = self._first_response is None
-        if self._readahead:
-            self._readahead.look()
-        response = perform(operation, FIRST_OPERATION_SECONDS if first else self._operation_seconds)
-        if self._first_response is None:
-            seconds = time.monotonic() - self._created
-            self._first_response = (seconds, self.fetcher.bytes_by_source())
-        self.touch()
-        return response
-
-    def hand_over(self) -> HandedOver:
-        """Freeze the replica between two operations, and say what it takes to go on elsewhere; here
-        it goes on. Raises as `execute` does, and StateError where that cannot be said.
-
-        While it is being frozen, and after a freeze that failed, there is no request beside it: the
-        maps may then go with other tables than the request says, and nobody can take it over.
-        """
-        if self._thread.is_alive():
-            raise WrongReplicaState(self.id, self.replica.state, ReplicaState.READY)
-        with self._freezing:
-            known = self._prefetcher.changes() if self._prefetcher else frozenset()
-            request = self.replica.run_dir / REQUEST
-            pages = self._prefetcher.page_changes() if self._prefetcher else {}
-            handed = hand_over(
-                self.manifest,
-                self.replica,
-                self._store,
-                self.fetcher,
-                self._volumes,
-                known,
-                pages,
-                freezing=lambda: request.unlink(missing_ok=True),
-            )
-            self._request = taken_over(self._request, handed)
-            request.write_bytes(self._request.to_bytes())
-            return handed
-
-    def note_frozen(self, frozen: Frozen | None) -> None:
-        """Before a freeze: that the machine does not go on from what the request says. After it:
-        from where it does, for a surrogate that takes it over."""
-        path = self.replica.run_dir / REQUEST
-        if frozen is None:
-            path.unlink(missing_ok=True)
-            return
-        self._request = frozen_at(self._request, frozen)
-        path.write_bytes(self._request.to_bytes())
-
-    def _stands_by(self) -> bool:
-        """Whether deltas are waited for, and nothing is fetched ahead any more."""
-        fetched = self._prefetcher is None or self._prefetcher.done
-        return self.standby is not None and self.standby.stands and fetched
-
-    def stop(self) -> None:
-        """End the replica; leaves no process, mount or socket. Harmless the second time.
-
-        A request to a source that is silent goes on in a daemon thread; nobody waits for it.
-        """
-        with self._stopping:
-            self._stop.set()
-            if self.standby:
-                self.standby.close()
-            self.fetcher.close()
-            self._passing.close()
-            if self._readahead:
-                self._readahead.close()
-            self._pages_ahead.close()
-            self.foresight()
-            self.replica.stop()
-            self._thread.join()
-            if self._prefetcher:
-                self._prefetcher.join()
-
-    def _resume(self) -> None:
-        manifest = self.manifest
-        volumes = dict(sorted(manifest.volumes.items()))
-        frozen = Frozen(manifest.operation, manifest.device_state, volumes)
-        try:
-            if self._adopt:
-                self.replica.adopt(frozen, self._resolve, self._attached)
-            else:
-                bring = self.standby.await_go if self.standby else self._read
-                self.replica.resume(frozen, self._resolve, bring, self._attached)
-            self._started_seconds = time.monotonic() - self._created
-        except SatchelError as error:
-            self._error = self._cause(error)
-        except OSError as error:
-            kind = CapacityError if error.errno in (errno.ENOSPC, errno.EDQUOT) else SatchelError
-            self._error = kind(f"replica {self.id} cannot be resumed", why=str(error))
-        except Exception as error:
-            logger.exception("replica %s", self.id)
-            self._error = SatchelError(f"replica {self.id} cannot be resumed", why=repr(error))
-        if self._error and not self._stop.is_set():
-            logger.error("replica %s: %s", self.id, self._error)
-
-    def _attached(self, volumes: Mapping[str, Volume]) -> None:
-        self._volumes = tuple(volumes.values())
-        (self.replica.run_dir / REQUEST).write_bytes(self._request.to_bytes())
-        if self._prefetcher:
-            self._prefetcher.start(volumes)
-        if self._readahead:
-            self._readahead.start(volumes)
-        self._pages_ahead.start(self._volumes)
-
-    def _coverage(self) -> tuple[VolumeNumbers, ...]:
-        """Of the volumes while they are attached."""
-        with contextlib.suppress(StateError):
-            return tuple(self.fetcher.coverage.numbers(volume) for volume in self._volumes)
-        return ()
-
-    def foresight(self) -> ForesightNumbers:
-        """What it was worth to bring blocks ahead; of a replica that has ended, until then."""
-        with contextlib.suppress(StateError):
-            found = Foresight.of(volume.map for volume in self._volumes)
-            self._foresight = ForesightNumbers(*found)
-        return self._foresight
-
-    def _quiet_seconds(self) -> float | None:
-        remaining = self._prefetcher.remaining if self._prefetcher else 0
-        rate = self.fetcher.rate
-        if remaining and rate:
-            return remaining / rate
-        return 0.0 if remaining == 0 else None
-
-    def _is_quiet(self) -> bool:
-        """Whether the machine runs, and all that is fetched ahead of it is here."""
-        return self.replica.state is ReplicaState.READY and self._quiet_seconds() == 0
-
-    def _resolve(self, volume: Volume, first: int, count: int) -> bytes | None:
-        source = self._prefetcher or self.fetcher
-        if self._readahead:
-            self._readahead.look()
-        try:
-            with self.fetcher.stalling():
-                return self._passing.resolve(source.resolve, volume, first, count)
-        except SatchelError as error:
-            if not isinstance(error, ReadAbandoned):
-                self._fetch_error = error
-            raise
-
-    def _cause(self, error: SatchelError) -> SatchelError:
-        """A machine that ended because a block could not be had says only that it ended: why the
-        block could not be had, if that was so, else `error`."""
-        if self._fetch_error is None or not isinstance(error, UnavailableError):
-            return error
-        kinds = [root for root in ROOTS if isinstance(self._fetch_error, root)]
-        return kinds[-1](
-            f"replica {self.id} cannot go on", why=str(self._fetch_error), fix=error.fix
-        )
-
-    def _read(self, root: TableRoot) -> bytes:
-        """All of a small volume; a stop does not wait for a source that is silent."""
-        found: concurrent.futures.Future[bytes] = concurrent.futures.Future()
-
-        def read() -> None:
-            try:
-                found.set_result(self.fetcher.read(root))
-            except BaseException as error:
-                found.set_exception(error)
-
-        threading.Thread(target=read, name=f"read-{self.id}", daemon=True).start()
-        while not self._stop.is_set():
-            if concurrent.futures.wait([found], LOOK_SECONDS).done:
-                return found.result()
-        raise was_stopped(self.id)
+class InvalidIdentity(UsageError):
+    """A text that cannot be a tenant's identity."""
 
 
-def _sources(tally: Tally) -> tuple[SourceNumbers, ...]:
-    counts = sorted(tally.counts().items(), key=lambda item: (item[0][0], item[0][1].rank))
-    return tuple(
-        SourceNumbers(source=source, priority=priority.value, **vars(count))
-        for (source, priority), count in counts
+class CapReached(CapacityError):
+    """A tenant has all that its operator lets one tenant have."""
+
+
+def checked_identity(value: object) -> str:
+    """The same text. Raises InvalidIdentity."""
+    if isinstance(value, str) and _IDENTITY.fullmatch(value):
+        return value
+    raise InvalidIdentity(
+        f"{str(value)[:140]!r} is no identity of a tenant",
+        why="it has 1 to 128 letters, digits and characters of :+/=._-",
     )
 
 
-def _stalls(tally: Tally) -> StallNumbers:
-    stalls = tally.stalls()
-    return StallNumbers(stalls.count, stalls.seconds, stalls.longest)
+@dataclass(frozen=True)
+class TenantCaps:
+    """What each tenant may have at most; what is refused for it says which of these it was.
+
+    replicas:      machines that it has here
+    memory_mib:    memory of all its machines together
+    vcpus:         processors of all its machines together
+    volume_gib:    sizes of the disks of all its machines together
+    overlay_mib:   what its machines together may have written to their disks here; beyond that the
+                   one that has written most is ended
+    cache_percent: of the chunk cache; who has brought more for machines that run, or for staging,
+                   begins nothing more until some of them end
+    requests:      answered at once; those beyond wait for one of its own
+    connections:   open at once; those beyond wait, too
+    body_mib:      bodies of requests on their way or in work together; more are refused
+    day_mib:       bytes a day, fetched for it and through its socket; beyond that all is ended and
+                   refused until the day is over
+    hours:         how long one of its replicas runs; then it is ended
+    """
+
+    replicas: int = 8
+    memory_mib: int = 1536
+    vcpus: int = 8
+    volume_gib: int = 128
+    overlay_mib: int = 8192
+    cache_percent: int = 50
+    requests: int = 8
+    connections: int = 32
+    body_mib: int = 256
+    day_mib: int = 32768
+    hours: float = 12.0
+
+    def __post_init__(self) -> None:
+        """Raises SettingsError."""
+        require_numbers(self, positive=[field.name for field in dataclasses.fields(self)])
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a tenant has here now. Bytes, where nothing else is said; hours of its oldest replica;
+    day_bytes: since its day began."""
+
+    replicas: int = 0
+    memory_mib: int = 0
+    vcpus: int = 0
+    volume_bytes: int = 0
+    overlay_bytes: int = 0
+    cache_bytes: int = 0
+    day_bytes: int = 0
+    hours: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        total = {name: value + getattr(other, name) for name, value in vars(self).items()}
+        return Usage(**total | {"hours": max(self.hours, other.hours)})
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+class Tenant:
+    """One of a host's. Thread-safe.
+
+    forwarded: the folder in which its forwarded sockets are, and nobody else's
+    brought: which chunks are its own
+    """
+
+    def __init__(
+        self,
+        identity: str,
+        caps: TenantCaps,
+        forwarded: Path,
+        brought: Brought,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """clock: seconds that do not go back"""
+        self.identity = identity
+        self.caps = caps
+        self.forwarded = forwarded
+        self.brought = brought
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._day_began = self._heard = clock()
+        self._day_bytes = 0
+        self._metered: dict[Hashable, int] = {}
+
+    @property
+    def idle_seconds(self) -> float:
+        """Since it was admitted the last time or anything was counted for it."""
+        return self._clock() - self._heard
+
+    @property
+    def day_bytes(self) -> int:
+        with self._lock:
+            self._turn_day()
+            return self._day_bytes
+
+    def count(self, size: int) -> None:
+        """Bytes went to it, or came from it."""
+        with self._lock:
+            self._turn_day()
+            self._heard = self._clock()
+            self._day_bytes += size
+
+    def meter(self, what: Hashable, total: int, *, last: bool = False) -> None:
+        """Count what was fetched for something of it, which has `total` bytes by now. last: it
+        fetches nothing more."""
+        with self._lock:
+            self._turn_day()
+            self._day_bytes += max(0, total - self._metered.get(what, 0))
+            self._metered[what] = total
+            if last:
+                del self._metered[what]
+
+    def touch(self) -> None:
+        """It was admitted again."""
+        self._heard = self._clock()
+
+    def require_day(self) -> None:
+        """Raises CapReached where its bytes of the day are used up."""
+        self._require("day_mib", self.day_bytes / (1 << 20), "MiB", "come again tomorrow")
+
+    def require_room(self, wanted: Usage, cache_limit: int) -> None:
+        """Raises CapReached where it would have too much. wanted: all that it would have then;
+        cache_limit: bytes of the host's cache."""
+        end = "end one of your replicas"
+        self.require_day()
+        self._require("replicas", wanted.replicas, "replicas", end)
+        self._require("memory_mib", wanted.memory_mib, "MiB of machines", end)
+        self._require("vcpus", wanted.vcpus, "processors", end)
+        self._require("volume_gib", wanted.volume_bytes / (1 << 30), "GiB of disks", end)
+        self._require("overlay_mib", wanted.overlay_bytes / (1 << 20), "MiB written", end)
+        if cache_limit:
+            share = 100 * wanted.cache_bytes / cache_limit
+            self._require("cache_percent", share, "% of the cache", end)
+
+    def _require(self, cap: str, value: float, unit: str, fix: str) -> None:
+        limit = getattr(self.caps, cap)
+        if value > limit:
+            shown = f"{value:.1f}".removesuffix(".0")
+            raise CapReached(
+                f"a tenant has no more than {limit} {unit} here",
+                why=f"it would be {shown} (tenant.{cap.replace('_', '-')})",
+                fix=f"{fix}, or ask this surrogate's operator for more",
+            )
+
+    def _turn_day(self) -> None:
+        if self._clock() - self._day_began >= DAY_SECONDS:
+            self._day_began, self._day_bytes = self._clock(), 0

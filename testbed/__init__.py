@@ -6,10 +6,12 @@
 - links: emulated links; `tc netem` where the kernel has it, else satchel-link over TUN
 - namespaces: named network namespaces, their owner, their processes
 - bed: the topology made real, and taken away again
+- air: a network on which multicast passes (`Air`)
 - starting: programs that are up some time after they were started
 - plot: response times as a picture
 """
 
+from testbed.air import Air
 from testbed.bed import Client, Host, Testbed
 from testbed.links import Counters, Link, Shape
 from testbed.namespaces import TestbedFailed
@@ -21,6 +23,7 @@ __all__ = [
     "PAPER",
     "PROFILES",
     "TODAY",
+    "Air",
     "Client",
     "Counters",
     "Host",

@@ -72,7 +72,9 @@ def address_ends(leaf: tuple[End, str], core: tuple[End, str]) -> None:
 
 
 class Host:
-    """One namespace, and the processes that were started in it."""
+    """One namespace, and the processes that were started in it. ssh_port: of its sshd."""
+
+    ssh_port = 2222
 
     def __init__(self, name: str, namespace: str, address: str | None) -> None:
         self.name = name

@@ -18,19 +18,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from replica import sweep
 from satchel.errors import SatchelError
-from testbed.bed import Host, Testbed
+from testbed.bed import Host
 from testbed.sshd import Sshd
 from testbed.starting import START_SECONDS, await_up
-from testbed.topology import HOME, surrogate_host
+from testbed.topology import HOME, Topology, surrogate_host
 from wire import Identity, Peer
 
 PROGRAMS = Path(sys.executable).parent
-
-SSH_PORT = 2222
 
 COMMAND_SECONDS = 1800.0
 
@@ -71,7 +69,7 @@ class Role:
             self.folder / "sshd",
             authorized=authorized,
             address=self.host.address,
-            port=SSH_PORT,
+            port=self.host.ssh_port,
             prefix=self.host.prefix,
         )
         self._daemon = self.host.popen(self.argv("serve"), log=self.log)
@@ -114,10 +112,22 @@ class Role:
         return [PROGRAMS / self.program, "--config", self.config, *argv]
 
 
+class Bed(Protocol):
+    """What the roles are on: a Testbed, or a Loopback."""
+
+    @property
+    def topology(self) -> Topology: ...
+
+    @property
+    def client(self) -> Host: ...
+
+    def host(self, name: str) -> Host: ...
+
+
 class Roles:
     """Home, a surrogate at each hotspot, and the client, on a started testbed."""
 
-    def __init__(self, bed: Testbed, folder: Path, images: Path) -> None:
+    def __init__(self, bed: Bed, folder: Path, images: Path) -> None:
         """Make keys and settings; nothing is started."""
         self.bed = bed
         self.folder = folder
@@ -203,8 +213,11 @@ class Roles:
 
 
 def client_settings(peers: Mapping[str, Peer], **settings: object) -> str:
-    """A client.toml of a client called laptop. peers: by the names of their tables."""
-    tables = {"": {"name": "laptop", **settings}} | {n: asdict(p) for n, p in peers.items()}
+    """A client.toml of a client called laptop, which moves by itself only where a setting says so.
+    peers: by the names of their tables."""
+    tables = {"": {"name": "laptop", "auto": "off", **settings}} | {
+        n: asdict(p) for n, p in peers.items()
+    }
     return "\n".join(
         f"[{table}]\n" * bool(table)
         + "".join(f"{key} = {json.dumps(value, default=str)}\n" for key, value in values.items())

@@ -206,7 +206,8 @@ class Story:
     def at_home(self, services: Sequence[str]) -> None:
         """Boot services, checkpoint them onto the stick."""
         home = self.roles.home
-        home.command("media", "init", self.stick.root, "--json")
+        public = f"{self.roles.identity.path}.pub"
+        home.command("media", "init", self.stick.root, "--for", public, "--json")
         for name in services:
             home.command("service", "add", name, "--json")
             with self.recorder.step(f"boot {name}", "home"):

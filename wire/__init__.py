@@ -14,6 +14,9 @@
 - conversation: frames in both directions (`Duplex`); it outlives its connections (`Caller`,
   `Listener`), and what is in the frames is nothing to this package
 - turnstile: who is served first of those who ask at once
+- authority: a site's keys that certify guests and hosts (`Authority`)
+- announcement: what a surrogate says of itself on its network (`Announcer`, `Seen`)
+- pairing: a code that is shown (`Invitation`), and what whoever has it gets (`Grant`)
 - identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
 """
 
@@ -24,6 +27,7 @@ from satchel.deferred import deferred
 if TYPE_CHECKING:
     from wire.acceptor import Acceptor
     from wire.arrivals import Arrivals
+    from wire.authority import Authority, authority_line, described, host_keys
     from wire.chunks import (
         BATCH_LIMIT,
         PLACES_LIMIT,
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
         PeerUnreachable,
         RemoteProtocolError,
         SignatureInvalid,
+        SignerRevoked,
         SignerUnknown,
         WrongKey,
         printable,
@@ -61,11 +66,14 @@ if TYPE_CHECKING:
     from wire.identity import (
         Identity,
         allowed_signers_line,
+        authorized_keys_line,
         fingerprint,
         known_hosts_line,
+        knows_host,
         signer_of,
         verify_signer,
     )
+    from wire.intake import Intake
     from wire.links import Link, Links
     from wire.listening import listen_local, listen_unix
     from wire.messages import (
@@ -89,9 +97,21 @@ if TYPE_CHECKING:
         StallNumbers,
         VolumeNumbers,
     )
+    from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
     from wire.openssh import Lane, SshHost
+    from wire.pairing import (
+        PAIRING_PORT,
+        Address,
+        Grant,
+        Invitation,
+        PairRequest,
+        own_address,
+        pair,
+    )
     from wire.peers import Peer
+    from wire.route_watch import RouteWatch
     from wire.server import (
+        JSON_BODY_LIMIT,
         Server,
         bound_json,
         install_errors,
@@ -108,11 +128,17 @@ __all__ = [
     "API",
     "BATCH_LIMIT",
     "FRAME_LIMIT",
+    "JSON_BODY_LIMIT",
+    "PAIRING_PORT",
     "PLACES_LIMIT",
     "RUNS_LIMIT",
     "Acceptor",
+    "Address",
+    "Announcement",
+    "Announcer",
     "Answer",
     "Arrivals",
+    "Authority",
     "CacheNumbers",
     "Caller",
     "ChunkClient",
@@ -127,12 +153,15 @@ __all__ = [
     "Ends",
     "ErrorReport",
     "ForesightNumbers",
+    "Grant",
     "HandedOver",
     "HostKeyMismatch",
     "HostStatus",
     "HostUnreachable",
     "HttpClient",
     "Identity",
+    "Intake",
+    "Invitation",
     "Lane",
     "Lease",
     "Link",
@@ -143,6 +172,7 @@ __all__ = [
     "Message",
     "Names",
     "NoSuchStream",
+    "PairRequest",
     "PartNumbers",
     "Peer",
     "PeerFailed",
@@ -152,9 +182,12 @@ __all__ = [
     "RemoteProtocolError",
     "ReplicaStatus",
     "Reply",
+    "RouteWatch",
+    "Seen",
     "Server",
     "ServiceStatus",
     "SignatureInvalid",
+    "SignerRevoked",
     "SignerUnknown",
     "SourceAddress",
     "SourceNumbers",
@@ -168,23 +201,32 @@ __all__ = [
     "WrongKey",
     "allowed_signers_line",
     "ask_daemon",
+    "authority_line",
+    "authorized_keys_line",
     "bound_json",
     "chunk_routes",
+    "described",
     "fingerprint",
+    "host_keys",
     "install_errors",
     "join",
     "known_hosts_line",
+    "knows_host",
     "listen_local",
     "listen_unix",
     "open_door",
+    "own_address",
+    "pair",
     "printable",
     "read_destination",
     "requested_priority",
     "requested_rate",
+    "round_trip",
     "send_destination",
     "serve",
     "serve_local",
     "signer_of",
     "streamed",
+    "surrogates_here",
     "verify_signer",
 ]

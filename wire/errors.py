@@ -72,6 +72,10 @@ class SignerUnknown(AccessError):
     """The signature is good, and the key that made it is not allowed to make it."""
 
 
+class SignerRevoked(SignerUnknown):
+    """It was allowed to, and is not any more: it is revoked, or its time is over."""
+
+
 STATUS: dict[str, int] = {
     "internal": 500,
     "usage": 400,

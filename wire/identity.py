@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import os
 import re
 import subprocess
 import tempfile
@@ -25,7 +26,10 @@ from satchel.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from wire.errors import LocalProtocolError, SignatureInvalid, SignerUnknown
+from wire.errors import LocalProtocolError, SignatureInvalid, SignerRevoked, SignerUnknown
+
+REVOKED = "revoked_keys"
+"""Beside a file of allowed signers: those of its keys that sign no more."""
 
 _SECONDS = 20.0
 _KEY_TYPE = re.compile(r"(sk-)?(ssh|ecdsa)-[a-z0-9@.-]+")
@@ -48,7 +52,7 @@ class Identity:
         if path.exists() or _public_path(path).exists():
             raise ConflictError(f"cannot make a key at {path}", why="there is one already")
         argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
-        done = _keygen(argv)
+        done = run_keygen(argv)
         if done.returncode != 0:
             raise AccessError(f"cannot make a key at {path}", why=_tail(done))
         return cls.open(path)
@@ -75,7 +79,7 @@ class Identity:
         namespace: what kind of thing is signed, so that a signature of one kind never passes for
         another. Raises AccessError when the key is absent, readable by others or locked.
         """
-        done = _keygen(["ssh-keygen", "-Y", "sign", "-f", str(self.path), "-n", namespace], data)
+        done = run_keygen(["ssh-keygen", "-Y", "sign", "-f", str(self.path), "-n", namespace], data)
         if done.returncode != 0:
             raise AccessError(f"cannot sign with {self.path}", why=_tail(done))
         return done.stdout
@@ -92,14 +96,26 @@ def verify_signer(
 ) -> None:
     """Return if a key that the file `allowed_signers` grants to `signer` signed `data`.
 
+    Where a file REVOKED lies beside it, no key counts that is in there: a KRL, or public keys, one
+    a line. A key whose `valid-before` is over does not count either.
+
     Raises SignatureInvalid if the signature is not one of `data`, SignerUnknown if it is one by a
-    key that is not allowed, for this namespace, to this signer.
+    key that is not allowed, for this namespace, to this signer, SignerRevoked.
     """
     if not _SIGNER.fullmatch(signer):
         raise LocalProtocolError(f"{signer[:80]!r} cannot name a signer")
     made_by = signer_of(data, signature, namespace)
     argv = ["-Y", "verify", "-f", str(allowed_signers), "-I", signer, "-n", namespace]
-    done = _with_signature(argv, data, signature)
+    done, revoked = _with_signature(argv, data, signature), allowed_signers.with_name(REVOKED)
+    over = ""
+    if b"has expired" in done.stderr:
+        over = f"its valid-before in {allowed_signers} is over"
+    elif done.returncode == 0 and os.path.lexists(revoked):
+        again = _with_signature([*argv, "-r", str(revoked)], data, signature)
+        over = f"{revoked} revokes it, or cannot be read" if again.returncode != 0 else ""
+    if over:
+        what = f"key {made_by} signs as {signer} no more"
+        raise SignerRevoked(what, why=over, fix="take what a newer key has signed")
     if done.returncode != 0:
         raise SignerUnknown(
             f"key {made_by} may not sign as {signer}",
@@ -133,16 +149,31 @@ def known_hosts_line(address: str, port: int, public: str) -> str:
     return f"{place} {kind} {blob}"
 
 
+def knows_host(known_hosts: Path, address: str, port: int) -> bool:
+    """Whether a known_hosts file has a key, or an authority, for the sshd at this address; names
+    there may be hashed. Raises UnsupportedError."""
+    place = address if port == 22 else f"[{address}]:{port}"
+    return run_keygen(["ssh-keygen", "-F", place, "-f", str(known_hosts)]).returncode == 0
+
+
+def authorized_keys_line(public: str, command: str, *, comment: str) -> str:
+    """A line for an authorized_keys file: sshd runs `command` for this key, and nothing else."""
+    kind, blob = _parts(public)
+    quoted = command.replace('"', '\\"')
+    return f'restrict,port-forwarding,command="{quoted}" {kind} {blob} {comment}'
+
+
 def _with_signature(
     arguments: Sequence[str], data: bytes, signature: bytes
 ) -> subprocess.CompletedProcess[bytes]:
     with tempfile.NamedTemporaryFile(suffix=".sig") as file:
         file.write(signature)
         file.flush()
-        return _keygen(["ssh-keygen", *arguments, "-s", file.name], data)
+        return run_keygen(["ssh-keygen", *arguments, "-s", file.name], data)
 
 
-def _keygen(argv: Sequence[str], data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def run_keygen(argv: Sequence[str], data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run `ssh-keygen` to its end, however it ends. Raises UnsupportedError, UnavailableError."""
     try:
         return subprocess.run(argv, input=data, capture_output=True, timeout=_SECONDS, check=False)
     except FileNotFoundError as error:

@@ -29,6 +29,7 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from satchel.errors import SatchelError
 from wire.errors import STATUS, ErrorReport, code_of_status
+from wire.intake import Bodies, Intake
 from wire.listening import listen_local, listen_unix
 
 if TYPE_CHECKING:
@@ -36,15 +37,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONNECTION_LIMIT = 400
-"""Connections served at a time; more wait in the socket's backlog."""
-
 MEMORY_LIMIT = 18 << 20
 """Bytes of an answer kept in memory until its reader takes them: a batch of chunks. A larger whole
 answer waits in a temporary file, a larger stream makes its generator wait."""
 
 JSON_BODY_LIMIT = 1 << 20
 """Bytes of a request in JSON. Parsed, some JSON takes 25 times its size."""
+
+LOOK_SECONDS = 5.0
+"""How often it is looked for requests that come too slowly."""
+
+OWN_DISPATCHERS = 2
+"""What waitress counts as connections besides: the listener and its trigger."""
+
+UNBOUNDED = Intake()
 
 IDLE_SECONDS = 180
 """A connection without a request is closed after this long. More than the client's 60 s."""
@@ -57,23 +63,33 @@ class Server:
     path: of the Unix socket; of a port, a name for messages only
     """
 
-    def __init__(self, app: WSGIApplication, listener: socket.socket, path: Path, **limits: int):
+    def __init__(
+        self,
+        app: WSGIApplication,
+        listener: socket.socket,
+        path: Path,
+        *,
+        threads: int,
+        max_body: int,
+        intake: Intake = UNBOUNDED,
+    ):
         self.path = path
+        self._bodies = Bodies(intake)
         self._inode = _inode(path)
         self._closing = threading.Event()
         self._close_lock = threading.Lock()
         self._deadline = 0.0
         self._map: dict[int, Any] = {}  # waitress's dispatchers by descriptor
         self._workers = ThreadedTaskDispatcher()
-        self._workers.set_thread_count(limits["threads"])
+        self._workers.set_thread_count(threads)
         create_server(
             app,
             map=self._map,
             _dispatcher=self._workers,
             sockets=[listener],
-            max_request_body_size=limits["max_body"] + 1,  # waitress refuses this much
+            max_request_body_size=max_body + 1,  # waitress refuses this much
             max_request_header_size=65536,
-            connection_limit=CONNECTION_LIMIT,
+            connection_limit=intake.connections + OWN_DISPATCHERS,
             recv_bytes=1 << 17,
             outbuf_overflow=MEMORY_LIMIT,
             outbuf_high_watermark=MEMORY_LIMIT,
@@ -85,6 +101,7 @@ class Server:
         )
         servers = [d for d in self._map.values() if isinstance(d, BaseWSGIServer)]
         self._listener: Any = servers[0]
+        self._listener.channel_class = self._bodies.channel_class()
         self._io = threading.Thread(target=self._run, name=f"http {path.name}", daemon=True)
         self._io.start()
 
@@ -105,6 +122,11 @@ class Server:
                 self._end()
 
     @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._channels())
+
+    @property
     def port(self) -> int:
         """The port on 127.0.0.1 of a server that `serve_local` made."""
         return int(self._listener.socket.getsockname()[1])
@@ -116,8 +138,12 @@ class Server:
         self.close()
 
     def _run(self) -> None:
+        looked = time.monotonic()
         while not self._closing.is_set():
-            wasyncore.loop(timeout=30, use_poll=True, map=self._map, count=1)
+            wasyncore.loop(timeout=LOOK_SECONDS, use_poll=True, map=self._map, count=1)
+            if (now := time.monotonic()) - looked > LOOK_SECONDS:
+                looked = now
+                self._give_up_overdue(now)
         wasyncore.dispatcher.close(self._listener)
         if self._inode and _inode(self.path) == self._inode:
             self.path.unlink(missing_ok=True)
@@ -125,6 +151,12 @@ class Server:
             wasyncore.loop(timeout=0.05, use_poll=True, map=self._map, count=1)
         for channel in self._channels():
             channel.handle_close()
+
+    def _give_up_overdue(self, now: float) -> None:
+        for channel in self._channels():
+            if self._bodies.overdue(channel, now):
+                log.info("%s: a request comes too slowly, its connection is cut", self.path)
+                channel.handle_close()
 
     def _end(self) -> None:
         self._workers.shutdown(timeout=2)
@@ -141,16 +173,23 @@ class Server:
         return any(channel.requests or channel.total_outbufs_len for channel in self._channels())
 
 
-def serve(app: WSGIApplication, socket_path: Path, *, threads: int, max_body: int) -> Server:
+def serve(
+    app: WSGIApplication,
+    socket_path: Path,
+    *,
+    threads: int,
+    max_body: int,
+    intake: Intake = UNBOUNDED,
+) -> Server:
     """Serve `app` on a Unix socket of mode 0600 until `Server.close`.
 
     threads: requests that run at a time. max_body: bytes; a larger request is answered with 413
-    before its body is read. A stale socket, one that nobody answers at, is replaced; raises what
-    `listen_unix` does.
+    before its body is read. intake: what is taken of all requests together. A stale socket, one
+    that nobody answers at, is replaced; raises what `listen_unix` does.
     """
     listener = listen_unix(socket_path)
     try:
-        return Server(app, listener, socket_path, threads=threads, max_body=max_body)
+        return Server(app, listener, socket_path, threads=threads, max_body=max_body, intake=intake)
     except BaseException:
         listener.close()
         raise

@@ -92,9 +92,9 @@ class _Spot:
         """Nothing executed yet, and nothing left to be fetched ahead."""
         name, manifest = next(self._names), self._manifest.to_json()
         request = CreateReplica(name, SERVICE, manifest, (self._source,))
-        tenant = self.host.create(request)
-        tenant.wait_started(WAIT_SECONDS)
-        while tenant.status().quiet_seconds:
+        hosted = self.host.create(request)
+        hosted.wait_started(WAIT_SECONDS)
+        while hosted.status().quiet_seconds:
             time.sleep(0.05)
         return name
 
@@ -141,7 +141,7 @@ def _compare(spot: _Spot, folder: Path, log: Sequence[Operation], rounds: int) -
         for way, run in ways.items():
             replica = spot.fresh()
             seconds[way].append(run(replica))
-            assert spot.host.tenant(replica).status().last_operation == log[-1].number
+            assert spot.host.replica(replica).status().last_operation == log[-1].number
             spot.host.remove(replica)
     rate = {way: len(log) / sorted(took)[len(took) // 2] for way, took in seconds.items()}
     sent = ("the same sent back to back", rate["sent"])
@@ -183,10 +183,10 @@ def _send(spot: _Spot, replica: ReplicaId, log: Sequence[Operation]) -> float:
 
 
 def _execute(spot: _Spot, replica: ReplicaId, log: Sequence[Operation]) -> float:
-    tenant = spot.host.tenant(replica)
+    hosted = spot.host.replica(replica)
     began = time.monotonic()
     for operation in log:
-        list(tenant.answer([operation]))
+        list(hosted.answer([operation]))
     return time.monotonic() - began
 
 

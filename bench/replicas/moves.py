@@ -89,7 +89,7 @@ def stage() -> Iterator[Stage]:
             stack.callback(role.stop)
         actors.start()
         for words in (
-            ("media", "init", stick.root),
+            ("media", "init", stick.root, "--unsealed"),
             ("service", "add", SERVICE),
             ("launch", SERVICE),
             ("checkpoint", SERVICE, "--media", stick.root),

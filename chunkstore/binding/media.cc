@@ -9,6 +9,7 @@
 
 #include "chunkstore/binding/convert.h"
 #include "chunkstore/binding/store.h"
+#include "chunkstore/core/sealed_env.h"
 
 namespace satchel {
 namespace {
@@ -27,18 +28,50 @@ struct PyMedia {
   }
 };
 
+// A medium's way to the system, sealed where there is a key.
+class Way {
+ public:
+  // `key` is empty, or has kSealKeySize bytes.
+  explicit Way(const std::string& key) {
+    if (key.empty()) return;
+    SealKey bytes;
+    if (key.size() != bytes.size()) {
+      Check(kMedia, Status::Make(Kind::kUsage, "a medium's key has 32 bytes"));
+    }
+    std::copy(key.begin(), key.end(), bytes.begin());
+    sealed_ = std::make_unique<SealedEnv>(PosixEnv(), bytes);
+  }
+
+  Env* env() const { return sealed_ == nullptr ? PosixEnv() : sealed_.get(); }
+
+ private:
+  std::unique_ptr<Env> sealed_;
+};
+
 void Init(const path& root, const std::string& uuid) {
   Run(kMedia, [&] { return Media::Init(PosixEnv(), root.string(), uuid); });
 }
 
-void Redescribe(const path& root, const std::string& uuid) {
-  Run(kMedia, [&] { return Media::Redescribe(PosixEnv(), root.string(), uuid); });
+void Redescribe(const path& root, const std::string& uuid, const py::bytes& key) {
+  const Way way{std::string(key)};
+  Run(kMedia, [&] { return Media::Redescribe(way.env(), root.string(), uuid); });
 }
 
-std::unique_ptr<PyMedia> Open(const path& root) {
-  std::unique_ptr<Media> media;
-  Run(kMedia, [&] { return Media::Open(PosixEnv(), root.string(), &media); });
-  return std::make_unique<PyMedia>(PyMedia{std::move(media)});
+std::unique_ptr<PyMedia> Open(const path& root, const py::bytes& key) {
+  struct Opened {
+    Way way;
+    std::unique_ptr<Media> media;
+  };
+  const auto opened = std::make_shared<Opened>(Opened{Way{std::string(key)}, nullptr});
+  Run(kMedia, [&] { return Media::Open(opened->way.env(), root.string(), &opened->media); });
+  return std::make_unique<PyMedia>(PyMedia{{opened, opened->media.get()}});
+}
+
+py::bytes ReadSmall(const PyMedia& self, const std::string& name) {
+  const auto media = self.Get();
+  std::string data;
+  Run(kMedia, [&] { return media->ReadSmall(name, &data); });
+  return data;
 }
 
 py::list Has(const PyMedia& self, const py::object& refs) {
@@ -186,13 +219,14 @@ uint64_t FreeBytes(const PyMedia& self) {
 void init_media(py::module_& m) {
   py::class_<PyMedia>(m, "Media")
       .def_static("init", &Init, py::arg("root"), py::arg("uuid"))
-      .def_static("redescribe", &Redescribe, py::arg("root"), py::arg("uuid"))
-      .def_static("open", &Open, py::arg("root"))
+      .def_static("redescribe", &Redescribe, py::arg("root"), py::arg("uuid"), py::arg("key"))
+      .def_static("open", &Open, py::arg("root"), py::arg("key"))
       .def("close", [](PyMedia& self) { self.media.reset(); })
       .def("has", &Has, py::arg("refs"))
       .def("records", &Records, py::arg("refs"))
       .def("add", &Add, py::arg("store"), py::arg("refs"), py::arg("again"), py::arg("progress"))
       .def("pieces", &Pieces, py::arg("roots"))
+      .def("read_file", &ReadSmall, py::arg("path"))
       .def("put_file", &PutFile, py::arg("path"), py::arg("data"))
       .def("commit", &Commit, py::arg("paths"), py::arg("roots"), py::arg("carried"),
            py::arg("keep_packs"), py::arg("created"))

@@ -174,7 +174,7 @@ Status DumpFile(Env* env, const std::string& path, const Show& show) {
   if (begins(kBlockMapMagic, sizeof kBlockMapMagic)) return DumpMap(path, show);
   if (magic == kPageMagic && size == kBlockSize && got == kBlockSize) return DumpPage(head, show);
   if (magic == kRecordMagic || magic == kFrameMagic) return DumpRecords(file.get(), 0, size, show);
-  return Status::Make(Kind::kDamaged, "cannot show " + path, "it is no file of the chunk store");
+  return Status::Make(Kind::kUsage, "cannot show " + path, "it is no file of the chunk store");
 }
 
 Status DumpIndexCopy(Env* env, const std::string& path, const Show& show) {

@@ -78,6 +78,10 @@ class File {
   virtual Status Truncate(uint64_t size) = 0;
   virtual Status PunchHole(uint64_t offset, uint64_t length) = 0;
 
+  // Writes what Sync would have to write beside what was given to it, so that the folder can be
+  // synced between the two.
+  virtual Status Finish() { return {}; }
+
   // Makes everything written so far durable, the size included.
   virtual Status Sync() = 0;
 
@@ -131,6 +135,9 @@ class Env {
   virtual Status List(const std::string& path, std::vector<std::string>* names) = 0;
   virtual bool Exists(const std::string& path) = 0;
   virtual Status FreeBytes(const std::string& path, uint64_t* bytes) = 0;
+
+  // What files with so many bytes of content take at most, the last cluster aside.
+  virtual uint64_t Room(uint64_t bytes) { return bytes; }
 
   // kLocked, with the holder's process id in why() if it is known, when somebody holds it.
   virtual Status Lock(const std::string& path, std::unique_ptr<FileLock>* lock) = 0;

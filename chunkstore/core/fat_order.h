@@ -23,6 +23,7 @@ namespace satchel {
 // FAT, and of the file's name what was there when it was made; with the sync of the file the name
 // gets its clusters.
 inline Status SyncNew(Env* env, const std::string& folder, File* file) {
+  SATCHEL_RETURN_IF_ERROR(file->Finish());
   SATCHEL_RETURN_IF_ERROR(env->SyncDir(folder));
   SATCHEL_RETURN_IF_ERROR(file->Sync());
   return env->SyncDir(folder);

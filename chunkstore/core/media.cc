@@ -398,6 +398,13 @@ Status Media::NextPack(uint32_t* pack) {
 
 Status Media::FreeBytes(uint64_t* bytes) { return Judge(env_->FreeBytes(root_, bytes)); }
 
+Status Media::ReadSmall(const std::string& path, std::string* data) {
+  if (!IsMediaPath(path)) {
+    return Status::Make(Kind::kUsage, "cannot read " + path, "a medium has no such file");
+  }
+  return Judge(ReadFile(env_, Below(path), kMediaFileLimit, data));
+}
+
 size_t Media::chunks() {
   const MutexLock lock(&mutex_);
   return places_.size();

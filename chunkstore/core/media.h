@@ -141,6 +141,9 @@ class Media final : public PageSource {
   // content stays; another one is replaced only if no generation names it, else kExists.
   Status PutFile(const std::string& path, const std::string& data);
 
+  // What is there at such a path, at most kMediaFileLimit bytes, whatever it is.
+  Status ReadSmall(const std::string& path, std::string* data);
+
   // Makes the next generation, durable on return, and forgets all but the one before it. Packs
   // without anything needed are not part of it; the rest of those that are mostly garbage, and of
   // many small ones, is copied together first where there is room. kMissing if a chunk under

@@ -199,7 +199,8 @@ class Media::Adder {
   static constexpr int kLevels[] = {Chunks::kSentLevel, -1};  // of zstd
 
   uint64_t Need(uint64_t bytes) const {
-    return bytes + bytes / kClusterShare + plan_.size() * kMediaIndexEntrySize + kReserve;
+    bytes += plan_.size() * kMediaIndexEntrySize;
+    return media_->env_->Room(bytes) + bytes / kClusterShare + kReserve;
   }
 
   // Bytes that the generations before the newest whole one could give back.

@@ -122,7 +122,7 @@ class CarryRunner:
         self._changing = threading.RLock()  # held by whoever changes who leads
         self._closing = threading.Event()
         self._settled = False
-        self._chunks = Media.open(media) if media else None
+        self._chunks = Media.open(media, settings.media_keys) if media else None
         self._leftovers = Leftovers(settings.run / f"{service}.replicas")
         self._fronts: list[TcpPort] = []
         self._losses: list[Loss] = []

@@ -4,28 +4,36 @@
 
 from __future__ import annotations
 
+from client.cli.names import services, surrogates
 from client.settings import ClientSettings
 from console import program_group
 
 COMMANDS = {
     "call": "Send one HTTP request to SERVICE; print the first response.",
-    "doctor": "Find the first operation that replicas answer differently.",
+    "config": "What client.toml says.",
+    "doctor": "Say what is missing, or whether replicas of SERVICE agree.",
     "ls": "List the services at home and the surrogates that are known.",
     "media": "The medium that you carry.",
     "mount": "Mount SHARE of home's at DIR.",
     "move": "Go on with SERVICE at another surrogate.",
+    "pair": "Get to know the home or surrogate that shows CODE.",
     "path": "Say where you are going.",
     "plan": "Show the routes of SERVICE to other surrogates.",
     "run": "Use SERVICE on a local port until Ctrl-C or `satchel stop`.",
     "share": "Shares of home's.",
     "status": "Show the session of SERVICE.",
     "stop": "End the session of SERVICE and its replicas on surrogates.",
+    "try": "See it all on this machine: home, surrogates, a move.",
+    "surrogate": "The surrogates that client.toml names.",
+    "surrogates": "List the surrogates that are on this network, or known.",
     "uplink": "Cloud storage of other programs, with the radio asleep.",
 }
 """What --help says of each. Each is a module."""
 
+NAMES = {"service": services, "surrogate": surrogates, "surrogates": surrogates}
 
-@program_group(__name__, COMMANDS, ClientSettings, "client.toml")
+
+@program_group(__name__, COMMANDS, ClientSettings, "client.toml", NAMES)
 def group(settings: ClientSettings) -> ClientSettings:
     """Use your services wherever you are."""
     return settings

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""`satchel doctor`: does a service do the same twice, and where can it run?"""
+"""`satchel doctor`: what is missing; does a service do the same twice, and where can it run?"""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ import click
 
 from chunkstore import Media
 from client.checkpoints import candidates, verified
+from client.configuration import configuration
 from client.endpoints import HOME
 from client.fits import fits
 from client.home import HomeService
+from client.preflight import preflight
 from client.settings import ClientSettings
-from console import json_option, show
+from console import exit_code, json_option, show, show_findings
 from images import Manifest
 from replay import Log, encode_operations
-from satchel.errors import IntegrityError, UnavailableError, UnsupportedError
+from satchel.errors import IntegrityError, UnavailableError, UnsupportedError, UsageError
 from satchel.ids import OperationNumber
 from satchel.names import check_name
 from wire import Links
@@ -30,7 +32,7 @@ DIFFERS = IntegrityError.exit_code
 
 
 @click.command("doctor")
-@click.argument("service")
+@click.argument("service", required=False)
 @click.option(
     "--media",
     type=click.Path(path_type=Path, file_okay=False),
@@ -43,17 +45,21 @@ DIFFERS = IntegrityError.exit_code
     help="Only ask that surrogate whether it can run SERVICE's machine; repeatable.",
 )
 @json_option
-@click.pass_obj
+@click.pass_context
 def command(
-    settings: ClientSettings,
-    service: str,
+    context: click.Context,
+    service: str | None,
     media: Path | None,
     hosts: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Find the first operation that replicas answer differently.
+    """Say what is missing, or whether replicas of SERVICE agree.
 
-    Home plays the log of SERVICE on two fresh replicas. Says the likely cause, with its evidence:
+    Without SERVICE: everything that is missing, each with its remedy: keys, host keys, connections,
+    the medium, signers. Exits with 4 where something does not work.
+
+    With SERVICE, find the first operation that replicas answer differently. Home plays its log on
+    two fresh replicas. Says the likely cause, with its evidence:
     time, randomness, thread order, network, or chance. The service goes on meanwhile. Exits with 0
     where both replicas answered alike, with 6 where they differ, with 3 where there is nothing to
     examine.
@@ -62,10 +68,18 @@ def command(
     or the medium with --media: under which accelerator, or why not and what can. Exits with 0
     where all can, with 10 where one cannot, with 8 where one does not answer.
     """
+    settings = context.obj
+    assert isinstance(settings, ClientSettings)
+    if service is None:
+        if media or hosts:
+            raise UsageError("it is not said which service is meant", fix="name SERVICE as well")
+        findings = preflight(settings, configuration(context).path)
+        show_findings(findings, as_json=as_json)
+        return exit_code(findings)
     check_name(service, "service")
     if hosts:
         return _hosts(settings, service, media, hosts, as_json=as_json)
-    records = _logged(media, service) if media else b""
+    records = _logged(settings, media, service) if media else b""
     with Links(settings.run / "l" / f"doctor-{os.getpid()}") as links:
         home = links.open(HOME, settings.require_home())
         path = f"/v1/services/{service}/doctor"
@@ -100,17 +114,17 @@ def _newest(settings: ClientSettings, service: str, media: Path | None) -> Manif
     """The checkpoint that a session would go on from, as far as its owner signed it."""
     signers = settings.allowed_signers
     if media:
-        with Media.open(media) as opened:
+        with Media.open(media, settings.media_keys) as opened:
             return candidates(service, opened, None, signers)[0].manifest
     with Links(settings.run / "l" / f"doctor-{os.getpid()}") as links:
         home = HomeService(links.open(HOME, settings.require_home()), service, "doctor")
         return verified(service, *home.checkpoint(), HOME, signers)
 
 
-def _logged(media: Path, service: str) -> bytes:
-    with Media.open(media):
-        path = Media.log_path(media, service)
-    with Log.open(path, read_only=True) as log:
+def _logged(settings: ClientSettings, media: Path, service: str) -> bytes:
+    with Media.open(media, settings.media_keys) as opened:
+        path, secret = opened.log_path(service), opened.log_secret(service)
+    with Log.open(path, read_only=True, secret=secret) as log:
         return encode_operations(log.read(OperationNumber(log.first - 1)))
 
 

@@ -23,23 +23,28 @@ COLUMNS = ("service", "where", "state", "operation")
 @json_option
 @click.pass_obj
 def command(settings: ClientSettings, as_json: bool) -> None:
-    """List the services at home and the surrogates that are known."""
-    rows = _at_home(settings)
+    """List the services at home and the surrogates that are known.
+
+    Where home is not reached, the rest is listed, and the exit code says why.
+    """
+    rows, failed = _at_home(settings)
     for socket in sorted(settings.run.glob("*.sock")):
         if session_runs(settings, socket.stem):
             rows.append(_row(socket.stem, "here", "session"))
     rows += [_row("-", name, "surrogate") for name in sorted(settings.surrogates)]
     show(rows, as_json=as_json, columns=COLUMNS)
+    if failed:
+        raise failed
 
 
-def _at_home(settings: ClientSettings) -> list[dict[str, Any]]:
-    """Home's services, or one row that says why they are not known."""
+def _at_home(settings: ClientSettings) -> tuple[list[dict[str, Any]], SatchelError | None]:
+    """Home's services, or why they are not known."""
     with Links(settings.run / "l" / f"ls-{os.getpid()}") as links:
         try:
             services = links.open(HOME, settings.require_home()).http.get_json("/v1/services")
-            return [_row(s["name"], HOME, s["state"], s["last_executed"]) for s in services]
         except SatchelError as error:
-            return [_row("-", HOME, str(error))]
+            return [], error
+    return [_row(s["name"], HOME, s["state"], s["last_executed"]) for s in services], None
 
 
 def _row(service: str, where: str, state: str, operation: int | None = None) -> dict[str, Any]:

@@ -19,10 +19,11 @@ from client.cli.livemap import live
 from client.control import control_app
 from client.fronts import open_front
 from client.fronts.ports import LocalPort, only_local
+from client.roaming import Roaming, roaming_told
 from client.runner import Accepted, Carried, Runner
 from client.running import control_socket, only_session
 from client.settings import ClientSettings, Policy
-from console import deaf_to_signals, json_option, show, wait_for
+from console import deaf_to_signals, json_option, ready, show, wait_for
 from satchel.errors import SatchelError
 from satchel.readiness import allow_descriptors
 from wire import serve
@@ -52,6 +53,12 @@ MAX_BODY = 1 << 20
     type=click.Choice(typing.get_args(Policy)),
     help="Who answers what changes nothing [default: the settings' policy].",
 )
+@click.option(
+    "--provisional",
+    metavar="LIMIT",
+    help="Answers believed without home: 60s,20, one of the two, unlimited [default: the settings' "
+    "provisional].",
+)
 @click.option("--take-over", is_flag=True, help="Use it although another client holds it.")
 @click.option(
     "--accept-log",
@@ -73,6 +80,7 @@ def command(
     media: Path | None,
     ports: tuple[str, ...],
     policy: Policy | None,
+    provisional: str | None,
     take_over: bool,
     accept_log: bool,
     accept_older: str,
@@ -80,7 +88,8 @@ def command(
 ) -> None:
     """Use SERVICE on a local port until Ctrl-C or `satchel stop`.
 
-    Home answers from the first moment on; a surrogate's replica joins when it has caught up. On a
+    Home answers from the first moment on; a surrogate's replica joins when it has caught up. Which
+    one is chosen by itself, as `auto` in client.toml says, and chosen again as you walk. On a
     terminal a map shows how its volumes fill, and from where.
     """
     chosen = [LocalPort.parse(text) for text in ports]
@@ -88,6 +97,8 @@ def command(
         settings.surrogate(surrogate)
     if policy:
         settings = dataclasses.replace(settings, policy=policy)
+    if provisional:
+        settings = dataclasses.replace(settings, provisional=provisional)
     if media is None and settings.media:
         media = Path(settings.media)
     settings.make_folders()
@@ -101,9 +112,15 @@ def command(
             place = control_socket(settings, service)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
             show({"service": service, "url": urls[0], "urls": urls}, as_json=as_json)
+            ready()
             stack.enter_context(live(runner.status))
             if surrogate:
                 _move(runner, surrogate)
+            if isinstance(runner, Runner):
+                roaming = Roaming(runner, roaming_told(service))
+                stack.callback(roaming.close)
+                stack.callback(runner.settle)  # before: a move that is under way ends
+                roaming.start()
             wait_for(stop)
         finally:
             deaf_to_signals()
@@ -139,7 +156,7 @@ def _session(
     else:
         stack.callback(runner.close)
         port = only_local(service, chosen)
-        front = open_front(runner.manifest.adapter["kind"], runner.session, port)
+        front = open_front(runner.manifest.adapter["kind"], runner.session, port, service)
         stack.callback(front.close)
         return runner, control_app(runner, front, stop), [front.url]
     carried = CarryRunner(settings, service, media=media)

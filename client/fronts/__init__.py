@@ -30,18 +30,18 @@ class Front(Protocol):
         """Listen no more."""
 
 
-FRONTS: dict[str, Callable[[Session, int], Front]] = {
+FRONTS: dict[str, Callable[[Session, int, str], Front]] = {
     http.kind: Proxy,
-    redis.kind: redis_front,
-    rfb.kind: Desktop,
+    redis.kind: lambda session, port, service: redis_front(session, port),
+    rfb.kind: lambda session, port, service: Desktop(session, port),
 }
 """Every front by the kind of its adapter; a port of 0 is a free one."""
 
 
-def open_front(kind: str, session: Session, port: int) -> Front:
-    """The front of that kind, listening. Raises UnsupportedError where this version has none,
-    ConflictError where the port is taken."""
+def open_front(kind: str, session: Session, port: int, service: str = "") -> Front:
+    """The front of that kind, listening. service: its name, for browsers. Raises UnsupportedError
+    where this version has none, ConflictError where the port is taken."""
     if kind not in FRONTS:
         known = ", ".join(sorted(FRONTS))
         raise UnsupportedError(f"there is no local port for {kind!r}", why=f"there are: {known}")
-    return FRONTS[kind](session, port)
+    return FRONTS[kind](session, port, service)

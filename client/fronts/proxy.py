@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import flask
 
+from client.fronts.origin import CLEAR, Clearing, elsewhere, kept_headers
 from client.fronts.sites import refuse_other_sites
 from client.session import Session
 from replay.adapters import http
@@ -32,10 +33,11 @@ class Answered(flask.Response):
 class Proxy:
     """Serves 127.0.0.1:port until closed. Every request is one operation of the session."""
 
-    def __init__(self, session: Session, port: int = 0) -> None:
-        """Listen on `port`, or on a free one for 0. Raises ConflictError when it is taken."""
+    def __init__(self, session: Session, port: int = 0, service: str = "") -> None:
+        """Listen on `port`, or on a free one for 0. service: the name of the origin; without one
+        browsers are not sent there. Raises ConflictError when the port is taken."""
         self._server: Server = serve_local(
-            proxy_app(session), port, threads=THREADS, max_body=MAX_REQUEST_BYTES
+            proxy_app(session, service), port, threads=THREADS, max_body=MAX_REQUEST_BYTES
         )
         self.port = self._server.port
         self.url = f"http://127.0.0.1:{self.port}/"
@@ -45,7 +47,7 @@ class Proxy:
         self._server.close()
 
 
-def proxy_app(session: Session) -> flask.Flask:
+def proxy_app(session: Session, service: str) -> flask.Flask:
     """An application that makes every request an operation of `session`.
 
     The answer carries who answered first and after how long, in X-Satchel-* headers. An answer
@@ -53,12 +55,17 @@ def proxy_app(session: Session) -> flask.Flask:
     """
     app = flask.Flask("satchel-proxy", static_folder=None)
     install_errors(app)
+    clearing = Clearing(session)
 
     @app.before_request
     def operate() -> flask.Response:
         # Before routing, which would redirect some paths and refuse some methods.
-        asked = flask.request
-        refuse_other_sites(int(asked.environ["SERVER_PORT"]), asked.method, asked.headers.get)
+        asked, own = flask.request, f"{service}.localhost" if service else "localhost"
+        port = int(asked.environ["SERVER_PORT"])
+        refuse_other_sites(port, asked.method, asked.headers.get, own)
+        names = {name.lower(): value for name, value in asked.headers.items()}
+        if service and (url := elsewhere(service, port, names, asked.environ["REQUEST_URI"])):
+            return Answered(status=307, headers=[("Location", url), ("Cache-Control", "no-store")])
         _refuse_upgrade(asked.headers.get("Upgrade", ""))
         target = asked.environ["REQUEST_URI"]
         headers, body = list(asked.headers.items()), asked.get_data()
@@ -68,7 +75,11 @@ def proxy_app(session: Session) -> flask.Flask:
             )
         )
         response = http.decode(answer.payload)
-        reply = Answered(response.body, status=response.status, headers=list(response.headers))
+        worker = names.get("service-worker") == "script"
+        kept = kept_headers(session, answer, response, worker=worker)
+        reply = Answered(response.body, status=response.status, headers=kept)
+        if service and "sec-fetch-mode" in names and clearing.due():
+            reply.headers["Clear-Site-Data"] = CLEAR
         reply.headers["X-Satchel-Operation"] = str(answer.number)
         reply.headers["X-Satchel-Leader"] = answer.leader
         reply.headers["X-Satchel-Seconds"] = f"{answer.seconds:.6f}"

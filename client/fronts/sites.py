@@ -6,7 +6,7 @@ Whatever runs on this device reaches the port, and so does every web page that a
 Programs are trusted: they could use `satchel call` as well. Web pages are not:
 
 - A page whose own name was made to point to 127.0.0.1 (DNS rebinding) sends that name as Host:
-  refused, only 127.0.0.1, localhost and [::1] with our port are names of this port.
+  refused, only 127.0.0.1, localhost, [::1] and `own` with our port are names of this port.
 - A page of another site sends its Origin, or Sec-Fetch-Site says so: refused, whatever the method.
   A link from another site may be followed (a navigation with GET), as on any site.
 
@@ -24,13 +24,15 @@ OWN_SITES = (None, "same-origin", "none")
 browser."""
 
 
-def refuse_other_sites(port: int, method: str, header: Callable[[str], str | None]) -> None:
+def refuse_other_sites(
+    port: int, method: str, header: Callable[[str], str | None], own: str = "localhost"
+) -> None:
     """Raises AccessError for a request at that port that a page of another site caused.
 
     header: the value of a header of the request by its name, None where it has none; of one that is
-    there more than once, all its values
+    there more than once, all its values; own: one more name of this port
     """
-    names = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
+    names = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", own)}
     host = header("Host")
     if (host or "").lower() not in names:
         raise AccessError(

@@ -10,10 +10,12 @@ import click
 
 from console import program_group
 from homeserver.cli.context import Context
+from homeserver.cli.names import images, recipes, services, shares, volumes
 from homeserver.settings import HomeSettings
 
 COMMANDS = {
     "checkpoint": "Take a checkpoint of SERVICE.",
+    "doctor": "Say what is missing at this home, each with its remedy.",
     "door": "Be the door of this home for a client: what sshd runs for its key.",
     "dump": "Show what is in FILE, for developers.",
     "export": "Export volume NAME into FILE, raw and sparse.",
@@ -24,6 +26,7 @@ COMMANDS = {
     "launch": "Run SERVICE at home, from its newest checkpoint if any.",
     "ls": "List the volumes of the store.",
     "media": "Portable media: anything mounted that holds files.",
+    "pair": "Show a code by which one laptop gets to know this home.",
     "prune": "Remove the chunks that nothing needs.",
     "repair": "Take damaged and lost chunks from other places.",
     "serve": "Run the home server until Ctrl-C.",
@@ -37,8 +40,24 @@ COMMANDS = {
 }
 """What --help says of each. Each is a module."""
 
+NAMES = {
+    "export.name": volumes,
+    "forget.names": volumes,
+    "image.name": images,
+    "image.target": recipes,
+    "import.name": volumes,
+    "launches": services,
+    "serve-volume.name": volumes,
+    "service": services,
+    "service.add.name": images,
+    "service.image": images,
+    "service.name": services,
+    "share": shares,
+    "share.name": shares,
+}
 
-@program_group(__name__, COMMANDS, HomeSettings, "home.toml")
+
+@program_group(__name__, COMMANDS, HomeSettings, "home.toml", NAMES)
 @click.option(
     "--store",
     type=click.Path(path_type=Path),

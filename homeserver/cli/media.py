@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from chunkstore import Media
-from console import bar, json_option, show
+from chunkstore import Media, media_uuid, new_seal
+from console import bar, json_option, note, show
 from homeserver.carry import Doubtful
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
@@ -22,7 +22,7 @@ from homeserver.media import (
     recover_media,
     verify_media,
 )
-from satchel.errors import IntegrityError
+from satchel.errors import IntegrityError, UsageError
 
 MOUNTED = ("uuid", "path", "generation", "checkpoints", "free_bytes")
 LOGGED = ("service", "checkpoint", "operation", "created", "logged")
@@ -38,22 +38,60 @@ def command() -> None:
 
 @command.command("init")
 @click.argument("root", type=ROOT)
+@click.option(
+    "--for",
+    "recipients",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    multiple=True,
+    help="The SSH public key of a client that may open it; repeatable.",
+)
+@click.option("--unsealed", is_flag=True, help="Leave in clear what is written to it.")
 @json_option
-def init(root: Path, as_json: bool) -> None:
-    """Prepare the medium mounted at ROOT. Other files on it are left alone."""
-    with Media.init(root) as media:
-        show({"media": str(root), "uuid": media.uuid}, as_json=as_json)
+@click.pass_obj
+def init(
+    context: Context, root: Path, recipients: tuple[Path, ...], unsealed: bool, as_json: bool
+) -> None:
+    """Prepare the medium mounted at ROOT. Other files on it are left alone.
+
+    It is sealed: who finds it learns how much is on it, and nothing else. Home opens it, the
+    clients that `--for` names, and who has the recovery phrase, which is printed once.
+    """
+    if unsealed and recipients:
+        raise UsageError("an unsealed medium needs no keys", fix="leave out --for or --unsealed")
+    seal = None if unsealed else new_seal([path.read_text() for path in recipients])
+    if not root.is_mount():
+        note(f"{root} is a folder and no mounted medium: what is written there stays on this disk.")
+    with Media.init(root, seal, context.settings.media_keys) as media:
+        made = {"media": str(root), "uuid": media.uuid, "sealed": media.sealed}
+    show(made | ({"phrase": seal.phrase} if seal else {}), as_json=as_json)
+    if seal and not as_json:
+        note("Write the phrase down. It is kept nowhere, and opens the medium without home.")
+
+
+@command.command("revoke")
+@click.argument("media")
+@click.pass_obj
+def revoke(context: Context, media: str) -> None:
+    """Refuse a sealed medium that was lost, from now on.
+
+    MEDIA is its UUID, or where it is mounted. Its key is forgotten here.
+    """
+    uuid = media_uuid(Path(media)) if Path(media).is_dir() else media
+    context.settings.media_keys.revoke(uuid)
 
 
 @command.command("ls")
 @click.argument("media", required=False)
 @json_option
-def ls(media: str | None, as_json: bool) -> None:
+@click.pass_obj
+def ls(context: Context, media: str | None, as_json: bool) -> None:
     """List the checkpoints on MEDIA, or all media."""
-    if media:
-        show(media_contents(find_media(media)), as_json=as_json, columns=ON_MEDIUM)
-    else:
-        show(mounted_media(), as_json=as_json, columns=MOUNTED)
+    keys = context.settings.media_keys
+    rows = media_contents(find_media(media), keys) if media else mounted_media(keys)
+    show(rows, as_json=as_json, columns=ON_MEDIUM if media else MOUNTED)
+    if not rows:
+        where = f"on {media}" if media else "on anything that is mounted"
+        note(f"no checkpoint {where}: `satchel-home checkpoint SERVICE --media PATH` writes one")
 
 
 @command.command("sync")
@@ -103,11 +141,12 @@ def defrag(context: Context, media: str, as_json: bool) -> None:
 @command.command("verify")
 @click.argument("media")
 @json_option
-def verify(media: str, as_json: bool) -> None:
+@click.pass_obj
+def verify(context: Context, media: str, as_json: bool) -> None:
     """Read everything on MEDIA and check it. Changes nothing."""
     root = find_media(media)
     with bar("verify", quiet=as_json) as progress:
-        report = verify_media(root, progress)
+        report = verify_media(root, progress, context.settings.media_keys)
     show(report, as_json=as_json)
     if not report["ok"]:
         hurt = "; ".join(f"{name}: {why}" for name, why in report["hurt"].items())
@@ -121,15 +160,22 @@ def verify(media: str, as_json: bool) -> None:
 @command.command("eject")
 @click.argument("media")
 @json_option
-def eject(media: str, as_json: bool) -> None:
+@click.pass_obj
+def eject(context: Context, media: str, as_json: bool) -> None:
     """Write out what waits for MEDIA, and unmount it."""
-    show(eject_media(find_media(media)), as_json=as_json)
+    ejected = eject_media(find_media(media), context.settings.media_keys)
+    show(ejected, as_json=as_json)
+    if ejected["unmounted"]:
+        note(f"{ejected['path']} can be pulled out")
+    else:
+        note(f"{ejected['path']} is a folder and no mount: it is written out, and stays")
 
 
 @command.command("recover")
 @click.argument("media")
 @json_option
-def recover(media: str, as_json: bool) -> None:
+@click.pass_obj
+def recover(context: Context, media: str, as_json: bool) -> None:
     """Make a generation of what is whole on MEDIA.
 
     For media whose indexes or commits are damaged or lost: every pack is read, and the newest whole
@@ -137,4 +183,5 @@ def recover(media: str, as_json: bool) -> None:
     """
     root = find_media(media)
     with bar("recover", quiet=as_json) as progress:
-        show(asdict(recover_media(root, progress)), as_json=as_json)
+        mended = recover_media(root, progress, context.settings.media_keys)
+        show(asdict(mended), as_json=as_json)

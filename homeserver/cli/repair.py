@@ -35,7 +35,10 @@ def command(context: Context, sources: tuple[str, ...], as_json: bool) -> None:
     """
     with ExitStack() as stack:
         store = stack.enter_context(context.open_store())
-        opened = [stack.enter_context(open_source(source)) for source in sources]
+        opened = [
+            stack.enter_context(open_source(source, context.settings.media_keys))
+            for source in sources
+        ]
         with bar("repair", quiet=as_json) as progress:
             done = repair(store, opened, progress)
     show({"ok": done.ok, **asdict(done)}, as_json=as_json)

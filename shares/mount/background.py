@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from console import tell_manager
 from satchel.errors import SatchelError
 from shares.mount.mounted import MountedShare
 
@@ -31,6 +32,7 @@ def serve_here(serve: Callable[[Ready], None]) -> None:
 
     def ready(mounted: MountedShare) -> None:
         click.echo(f"{mounted.share} is mounted at {mounted.mountpoint}", err=True)
+        tell_manager("READY=1")
 
     serve(ready)
 

@@ -5,18 +5,22 @@
 from __future__ import annotations
 
 from console import program_group
+from surrogate.cli.names import replicas
 from surrogate.settings import SurrogateSettings
 
 COMMANDS = {
+    "admit": "Show a code by which one guest gets in for 12 hours.",
+    "authority": "The keys that certify this site's guests and hosts.",
     "end": "End REPLICA, as `ls` names it.",
     "ls": "List the replicas on this surrogate, of all clients.",
     "serve": "Run the surrogate until Ctrl-C.",
     "status": "Show what this surrogate has room for.",
+    "tenants": "The guests that were admitted here, with what they use.",
 }
 """What --help says of each. Each is a module."""
 
 
-@program_group(__name__, COMMANDS, SurrogateSettings, "surrogate.toml")
+@program_group(__name__, COMMANDS, SurrogateSettings, "surrogate.toml", {"replica": replicas})
 def group(settings: SurrogateSettings) -> SurrogateSettings:
     """A hotspot's daemon: replicas of people's services, resumed lazily."""
     return settings

@@ -30,6 +30,18 @@ def daemon(settings: SurrogateSettings) -> HttpClient:
 def operator_status(settings: SurrogateSettings) -> dict[str, Any]:
     """What the running one tells its operator: HostStatus with every replica. Raises as `daemon`,
     and what a request raises."""
+    return as_operator(settings, "GET", "/v1/status")
+
+
+def as_operator(
+    settings: SurrogateSettings, method: str, path: str, **fields: str
+) -> dict[str, Any]:
+    """What the running one answers to its operator; fields: of the JSON object that is sent. Raises
+    as `daemon`, and what a request raises."""
+    body = json.dumps(fields).encode() if fields else b""
+    headers = credentials(settings.run)
+    if fields:
+        headers["Content-Type"] = "application/json"
     with daemon(settings) as surrogate:
-        answer = surrogate.request("GET", "/v1/status", headers=credentials(settings.run))
+        answer = surrogate.request(method, path, body=body, headers=headers)
         return dict(json.loads(answer.body))

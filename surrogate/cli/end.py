@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import click
 
 from console import json_option, show
-from surrogate.cli.daemon import daemon
+from surrogate.cli.daemon import as_operator
 from surrogate.settings import SurrogateSettings
 
 
@@ -17,6 +19,5 @@ from surrogate.settings import SurrogateSettings
 @click.pass_obj
 def command(settings: SurrogateSettings, replica: str, as_json: bool) -> None:
     """End REPLICA, as `ls` names it. Its client goes on with home or brings up another one."""
-    with daemon(settings) as surrogate:
-        surrogate.delete(f"/v1/replicas/{replica}")
+    as_operator(settings, "DELETE", f"/v1/replicas/{quote(replica, safe='')}")
     show({"ended": replica}, as_json=as_json)

@@ -14,13 +14,17 @@ import click
 from cell import let_cells_read
 from console import json_option, serve_until_signal, show
 from hypervisor import choose_driver
-from surrogate.api import MAX_BODY, surrogate_app
+from surrogate.announcing import announcement
+from surrogate.api import MAX_BODY, body_limit
 from surrogate.host import Host
+from surrogate.metrics import metrics_app
+from surrogate.operator_api import operator_app
 from surrogate.settings import SurrogateSettings
 from surrogate.site import peer_app
-from wire import serve
+from surrogate.tenant_sockets import TenantSockets
+from wire import Announcer, Intake, serve
 
-PEER_MAX_BODY = 1 << 20
+CONTROL_MAX_BODY = 1 << 20
 
 
 @click.command("serve")
@@ -40,13 +44,22 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
     try:
         print(f"this host {host.says()}", file=sys.stderr, flush=True)
         with contextlib.ExitStack() as stack:
-            app = surrogate_app(host)
+            sockets = TenantSockets(host)
+            stack.callback(sockets.close)
+            app, intake = operator_app(host, sockets), Intake(limit=body_limit)
             threads, place = settings.threads, settings.socket
-            stack.enter_context(serve(app, place, threads=threads, max_body=MAX_BODY))
+            stack.enter_context(
+                serve(app, place, threads=threads, max_body=MAX_BODY, intake=intake)
+            )
+            metrics, place = metrics_app(host), settings.metrics_socket
+            stack.enter_context(serve(metrics, place, threads=1, max_body=CONTROL_MAX_BODY))
             if settings.peers:
                 peers = peer_app(host.store)
                 place = settings.peers_socket
-                stack.enter_context(serve(peers, place, threads=threads, max_body=PEER_MAX_BODY))
+                stack.enter_context(serve(peers, place, threads=threads, max_body=CONTROL_MAX_BODY))
+            if settings.announce:
+                announcer = Announcer(lambda: announcement(settings, host.status()))
+                stack.enter_context(contextlib.closing(announcer)).start()
             if as_json:
                 show({"name": host.name, "socket": str(settings.socket)}, as_json=True)
             elif host.cells:

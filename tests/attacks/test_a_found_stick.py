@@ -27,7 +27,7 @@ from tests.waiting import eventually
 
 def forge(stick: Path) -> Operation:
     """An operation behind the last one, with all its checksums, by somebody without the key."""
-    with Log.open(Media.log_path(stick, "notes")) as log:
+    with Log.open(stick / "satchel" / "log" / "notes") as log:
         forged = operation(log.last + 1, "/api/delete-everything")
         log.append(forged)
     return forged

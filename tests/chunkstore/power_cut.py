@@ -145,7 +145,7 @@ def play(root: Path) -> None:
             with Media.open(root) as media:
                 commit_volumes(store, media, roots(store, number), number)
             mark(f"generation-{number}")
-            with Log.open(Media.log_path(root, "notes")) as log:
+            with Log.open(root / "satchel" / "log" / "notes") as log:
                 log.cut(OperationNumber(max(0, written - OPERATIONS)))
                 for _ in range(OPERATIONS):
                     written += 1
@@ -232,7 +232,7 @@ def inspect(root: Path, promised: Promised) -> int:
             report = media.verify()
             assert not [c for c in media.checkpoints() if c.whole and lacks(media, c)], report
     if promised.operation:
-        path = Media.log_path(root, "notes")
+        path = root / "satchel" / "log" / "notes"
         with Log.open(path, read_only=True) as log:
             assert log.last >= promised.operation, f"operation {promised.operation} is lost"
             for one in log.read(OperationNumber(log.first - 1)):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import BlockMap, Media, Store, StoreDamaged, dump
+from chunkstore import BlockMap, Media, Store, StoreDamaged, StoreUsage, dump
 from chunkstore.store import split_refs
 from satchel.ids import chunk_id
 from tests.chunkstore.content import commit_volumes, flip, noise, packs, reference, text
@@ -80,5 +80,5 @@ def test_the_index_of_a_store(store: Store, tmp_path: Path) -> None:
 
 def test_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"no file of ours")
-    with pytest.raises(StoreDamaged, match="no file of the chunk store"):
+    with pytest.raises(StoreUsage, match="no file of the chunk store"):
         dump(tmp_path / "other")

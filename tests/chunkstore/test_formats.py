@@ -109,12 +109,12 @@ def test_media_commit(store: Store, media: Media) -> None:
     pack = media.root / "satchel/packs/000001.pack"
     assert data[64:80] == struct.pack("<IIQ", 1, 2, pack.stat().st_size)
     at = 80
-    for path in checkpoint.paths:
+    for path in media.paths(checkpoint):
         content = (media.root / "satchel" / path).read_bytes()
         head = struct.pack("<IHH", len(content), 0, len(path)) + hashlib.sha256(content).digest()
         assert data[at : at + 40 + len(path)] == head + path.encode()
         at += 40 + len(path)
-    assert checkpoint.paths[1] == "checkpoints/notes-0000000000000001.sig"
+    assert media.paths(checkpoint)[1] == "checkpoints/notes-0000000000000001.sig"
     assert data[at:] == struct.pack("<Q", checksum64(data[:at]))
 
 

@@ -97,7 +97,7 @@ def test_every_byte_of_a_commit_counts(store: Store, media: Media) -> None:
 
 def test_every_byte_of_a_manifest_and_its_signature_counts(store: Store, media: Media) -> None:
     (named,) = commit_volumes(store, media, {"notes": volume(store, 1)}, 1)
-    for name in named.paths:
+    for name in media.paths(named):
         path = media.root / "satchel" / name
         for offset in range(path.stat().st_size):
             flip(path, offset)
@@ -169,7 +169,7 @@ def test_a_generation_that_lost_a_file_gives_way_to_the_one_before(
 ) -> None:
     for number in (1, 2):
         (named,) = commit_volumes(store, media, {"notes": volume(store, number)}, number)
-    (media.root / "satchel" / named.paths[0]).unlink()
+    (media.root / "satchel" / media.paths(named)[0]).unlink()
     with Media.open(media.root) as again:
         assert [g.whole for g in again.generations()] == [False, True]
         assert [c.whole for c in again.checkpoints()] == [False, True]

@@ -300,10 +300,11 @@ def test_init_leaves_other_files_alone(tmp_path: Path) -> None:
 
 
 def test_folders_of_a_service(tmp_path: Path) -> None:
-    assert Media.log_path(tmp_path, "notes") == tmp_path / "satchel" / "log" / "notes"
-    for bad in ("..", "a/b", "Notes", ""):
-        with pytest.raises(BadName):
-            Media.log_path(tmp_path, bad)
+    with Media.init(tmp_path) as media:
+        assert media.log_path("notes") == tmp_path / "satchel" / "log" / "notes"
+        for bad in ("..", "a/b", "Notes", ""):
+            with pytest.raises(BadName):
+                media.log_path(bad)
 
 
 def test_a_closed_medium_says_so(media: Media) -> None:
@@ -380,7 +381,7 @@ def test_no_folder_is_made_after_the_medium_was(store: Store, media: Media) -> N
     before = folders(media.root)
     for number, service in enumerate(("notes", "speech", "desktop"), start=1):
         commit_volumes(store, media, {service: store.import_bytes(noise(number))}, number)
-        with Log.open(Media.log_path(media.root, service)) as log:
+        with Log.open(media.root / "satchel" / "log" / service) as log:
             log.append(Operation(OperationNumber(1), 0, 0, b"x"))
     assert folders(media.root) == before
 

@@ -95,5 +95,5 @@ def test_a_guest_reaches_what_is_listed_through_home(world: CarriedWorld) -> Non
         session = world.session()
         check(world.home.home.service(SERVICE).replica())
         session.move("a")
-        (tenant,) = world.spots["a"].host.tenants()
-        check(tenant.replica)
+        (hosted,) = world.spots["a"].host.replicas()
+        check(hosted.replica)

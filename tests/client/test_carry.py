@@ -100,8 +100,8 @@ class Kept:
     def replica(self, where: str) -> Replica:
         if where == "home":
             return self.home.home.service(SERVICE).replica()
-        (tenant,) = self.spots[where].host.tenants()
-        return tenant.replica
+        (hosted,) = self.spots[where].host.replicas()
+        return hosted.replica
 
     def word(self, where: str) -> str:
         return self.replica(where).run(["word"], 10.0)[1].decode()
@@ -342,9 +342,9 @@ def test_home_takes_no_delta_that_leads_elsewhere(kept: Kept) -> None:
 
 def check_deltas_are_looked_at(kept: Kept, session: CarryRunner) -> None:
     """What leads elsewhere, or comes in no order, leaves home as it was."""
-    (tenant,) = kept.spots["a"].host.tenants()
+    (hosted,) = kept.spots["a"].host.replicas()
     kept.says("a", "true")
-    made = tenant.deltas.make(session.manifest.volumes)
+    made = hosted.deltas.make(session.manifest.volumes)
     http, path = session._home.link.http, f"/v1/services/{SERVICE}/deltas/{made.digest}"
     volumes = made.offer(hold=False)["volumes"]
     good = {"parent": session.manifest.id, "volumes": volumes}

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from client import pace, reads
+from client.answers import Answer
 from client.endpoints import HOME
 from client.feed import Feed, FeedState
 from client.history import History
@@ -20,7 +21,7 @@ from client.journal import Journal
 from client.pace import Pace
 from client.planner import Plan, Planner
 from client.routes import Prediction, Route, Situation
-from client.session import Answer, NoResponse, Session
+from client.session import NoResponse, Session
 from client.settings import ClientSettings, Policy
 from replay import Operation
 from replay.adapters import http
@@ -51,11 +52,18 @@ def make(places: Places, policy: Policy, *, seconds: float = 60.0) -> Session:
         response_seconds=seconds,
         policy=policy,
         read_only=lambda operation: operation.payload.startswith(b"read"),
+        sample=lambda: False,
     )
 
 
 def stateless(policy: Policy) -> Session:
-    return Session(Journal(None, None), stateful=False, response_seconds=60.0, policy=policy)
+    return Session(
+        Journal(None, None),
+        stateful=False,
+        response_seconds=60.0,
+        policy=policy,
+        sample=lambda: False,
+    )
 
 
 def call(session: Session, text: str) -> Answer:

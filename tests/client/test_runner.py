@@ -255,7 +255,7 @@ def test_a_refusal_leaves_nothing_here_or_there_and_can_be_tried_again(carried: 
         with pytest.raises(CapacityError, match="has no memory for a machine of 64 MiB"):
             runner.move("a")
         assert spot.replicas() == []
-        assert eventually(lambda: not list(spot.host.settings.forwarded.iterdir()))
+        assert eventually(lambda: spot.forwarded() == [])
         assert set(replica_states(runner)) == {"home"}
     spot.host.settings = generous
     assert runner.move("a").surrogate == "a"
@@ -525,7 +525,7 @@ def test_an_interrupt_in_the_middle_of_a_move_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         runner.move("a")
     assert carried.spots["a"].replicas() == []
-    assert list(carried.spots["a"].host.settings.forwarded.iterdir()) == []
+    assert carried.spots["a"].forwarded() == []
 
 
 def test_many_sessions_leave_no_thread_and_no_descriptor(carried: World) -> None:
@@ -551,9 +551,10 @@ def test_a_surrogate_s_replica_is_ended_when_its_host_is_told(carried: World) ->
     brought = runner.move("a")
     url = carried.proxy(runner)
     post(url)
-    tenant = carried.spots["a"].host.tenant(brought.replica)
-    carried.spots["a"].host.remove(brought.replica)
-    assert tenant.replica.state is ReplicaState.STOPPED
+    (hosted,) = carried.spots["a"].host.replicas()
+    assert hosted.id == brought.replica
+    carried.spots["a"].host.end_every(brought.replica)
+    assert hosted.replica.state is ReplicaState.STOPPED
     assert post(url).headers["X-Satchel-Leader"] == "home"
     assert eventually(lambda: replica_states(runner)["a"] == "lost")
     assert runner.session.journal.last == OperationNumber(2)

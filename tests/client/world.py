@@ -24,13 +24,17 @@ from homeserver.api import MAX_BODY, home_app
 from homeserver.carry import carry
 from homeserver.home import signers_line
 from surrogate import Host, SurrogateSettings
-from surrogate.api import surrogate_app
+from surrogate.operator_api import operator_app
+from surrogate.tenant_sockets import TenantSockets
 from testbed.sshd import Sshd
 from tests.scripted import scripted_driver
 from wire import Identity, Peer, Server, serve
 
 SERVICES = {"notes": True, "speech": False}
 """By name: whether it keeps state."""
+
+LAPTOP = "laptop:1"
+"""The identity that the client has at surrogates."""
 
 
 def fake_image(folder: Path, name: str, *, stateful: bool) -> None:
@@ -130,10 +134,24 @@ class SpotPlace(Place):
             data=folder / "data", run=folder / "run", name=folder.name, allow_emulation=True
         )
         self.host = Host(dataclasses.replace(defaults, disk_mib=1, **settings), self.driver)
-        self._server = serve(surrogate_app(self.host), self.socket, threads=8, max_body=MAX_BODY)
+        self.sockets = TenantSockets(self.host, idle_seconds=3600.0)
+        app = operator_app(self.host, self.sockets)
+        self._server = serve(app, self.socket, threads=8, max_body=MAX_BODY)
+
+    def peer(self, name: str, known_hosts: Path) -> Peer:
+        """As the tenant LAPTOP has it."""
+        return dataclasses.replace(super().peer(name, known_hosts), socket=str(self.door(LAPTOP)))
+
+    def door(self, identity: str) -> Path:
+        """The socket of that tenant's API."""
+        return self.sockets.open(self.host.tenants.admit(identity))
+
+    def forwarded(self) -> list[Path]:
+        """The sockets that the tenant LAPTOP forwarded."""
+        return [*self.host.tenants.admit(LAPTOP).forwarded.iterdir()]
 
     def replicas(self) -> list[str]:
-        return [tenant.id for tenant in self.host.tenants()]
+        return [hosted.id for hosted in self.host.replicas()]
 
     def crash(self) -> None:
         """The machines end, and nobody reaches what is left."""
@@ -143,6 +161,7 @@ class SpotPlace(Place):
 
     def close(self) -> None:
         super().close()
+        self.sockets.close()
         self.host.close()
 
 

@@ -5,7 +5,9 @@
 import errno
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -162,6 +164,25 @@ def test_bytes_are_read_as_such_wherever_the_key_says_so(
     ] * 3
 
 
+def test_nothing_is_cut_on_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    key = "".join(chr(65 + number % 26) for number in range(200))
+    show({"signer": f"ssh-ed25519 {key}"}, as_json=False)
+    show([{"name": key, "state": "ready", "where": "home"}], as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) <= 80 for line in lines)
+    said = "".join(re.findall("[A-Z]", re.sub(r"\x1b\[[0-9;]*m", "", "".join(lines))))
+    assert said == key + key
+
+
+def test_people_read_moments_without_parts_of_a_second(capsys: pytest.CaptureFixture[str]) -> None:
+    show([{"created": "2026-11-26T12:01:02.345678+00:00"}], as_json=False)
+    assert capsys.readouterr().out.split() == ["created", "2026-11-26", "12:01:02+00:00"]
+
+
 def test_a_table_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
     long = "x" * 500
     rows = [{"name": "a", "media_bytes": 5 << 20, "failure": f"[red]no[/] [/nope] {long}"}]
@@ -219,3 +240,37 @@ def test_no_bar_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
         progress(2, 2)
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""
+
+
+DAEMON = """\
+import click, sys
+from console import run_program, serve_until_signal
+@click.command()
+def command():
+    try:
+        serve_until_signal("up")
+    finally:
+        print("put away", flush=True)
+run_program(command, "daemon")
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_daemon_that_is_told_to_end_has_not_failed(
+    short_path: Path, number: signal.Signals, code: int
+) -> None:
+    """As systemd starts it: it hears when the daemon is up, and that it is ending."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(short_path / "notify"))
+        manager.settimeout(60)
+        process = subprocess.Popen(
+            [sys.executable, "-c", DAEMON],
+            stdout=subprocess.PIPE,
+            env=os.environ | {"NOTIFY_SOCKET": str(short_path / "notify")},
+            text=True,
+        )
+        assert manager.recv(64) == b"READY=1"
+        process.send_signal(number)
+        assert process.communicate(timeout=60)[0] == "put away\n"
+        assert process.returncode == code
+        assert manager.recv(64) == b"STOPPING=1"

@@ -38,6 +38,7 @@ class Home:
         record = CallRecord(self.folder / "calls")
         self.keeper = CallKeeper("files", record, host.serve, lambda: self.logged)
         self.door = CallDoor(self.socket, self.keeper)
+        self.granted = CallDoor(self.folder / "granted", self.keeper, lambda: True)
 
     def logs(self, operation: int) -> None:
         """The client has sent home operations up to that one."""
@@ -47,6 +48,7 @@ class Home:
     def end(self) -> None:
         self.leave()
         self.door.close()
+        self.granted.close()
         self.keeper.close()
 
     def guest(self, counts: Path | None = None) -> Kernel:
@@ -54,16 +56,23 @@ class Home:
         return self._kernel(Kernel(self.keeper.at_home(), counts, 2))
 
     def distant(self, number: int = 1_000_002) -> Kernel:
-        """A replica at a surrogate."""
-        return self._kernel(Kernel(self.keeper.elsewhere(), None, number))
+        """A replica at a surrogate with a writable grant."""
+        granted = self.keeper.elsewhere(granted=lambda: True)
+        return self._kernel(Kernel(granted, None, number))
+
+    def stranger(self) -> Kernel:
+        """A replica at a surrogate without a grant."""
+        return self._kernel(Kernel(self.keeper.elsewhere(), None, 5_000_002))
 
     def copy(self) -> Kernel:
         """A copy of home's replica."""
         return self._kernel(Kernel(self.keeper.copy(), None, 4_000_002))
 
     def lent(self) -> Kernel:
-        """The same, through the socket. The caller ends it."""
-        return Kernel(distant_keeper(self.socket, ReplicaId("files-1")), None, 3_000_002)
+        """The same, through the socket of its grant. The caller ends it."""
+        return Kernel(
+            distant_keeper(self.folder / "granted", ReplicaId("files-1")), None, 3_000_002
+        )
 
     def _kernel(self, made: Kernel) -> Kernel:
         self.kernels.append(made)

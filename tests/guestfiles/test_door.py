@@ -199,7 +199,7 @@ def test_what_homes_replica_has_asked_is_told_before_others_ask(home: Home) -> N
 
 def test_a_stranger_does_not_get_beyond_the_share(home: Home) -> None:
     (home.folder / "secret").write_text("x")
-    stranger = Stranger(home.socket)
+    stranger = Stranger(home.folder / "granted")
 
     def code(opcode: int, body: bytes, operation: int = 1, count: int = 0) -> int:
         answer = stranger.ask(opcode, body, operation, count)

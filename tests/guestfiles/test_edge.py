@@ -5,6 +5,7 @@ becomes of the surrogate."""
 
 import os
 import random
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -223,7 +224,10 @@ def test_reads_outside_of_operations_are_served_there_by_a_grant_to_read(
         with pytest.raises(OSError, match="Read-only"):
             near.create("b", 0)
         home.logs(30)
-        put(near, "b", b"by home", 30)
+        parted = threading.Thread(target=put, args=(near, "b", b"by home", 30))
+        parted.start()
+        put(home.guest(), "b", b"by home", 30)  # what a stranger changes home's replica changes
+        parted.join(20)
         assert eventually(lambda: (home.papers / "b").read_bytes() == b"by home")
 
 

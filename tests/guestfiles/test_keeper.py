@@ -181,6 +181,24 @@ def test_what_a_surrogate_asks_is_done_when_the_operation_is_logged(home: Home) 
     assert home.names() == ["a"]
 
 
+def test_a_change_without_a_grant_is_done_when_homes_replica_asks_for_the_same(home: Home) -> None:
+    guest, stranger = home.guest(), home.stranger()
+    body = struct.pack("<II", 0o755, 0)
+    true = stranger.begin(Opcode.MKDIR, body + b"true\0", ROOT, 1)
+    false = stranger.begin(Opcode.MKDIR, body + b"false\0", ROOT, 1)
+    with pytest.raises(FileNotFoundError):  # what it reads is not held up
+        stranger.lookup("true", 1)
+    assert stranger.waits(true)
+    assert home.names() == []
+    assert guest.ask(Opcode.MKDIR, body + b"true\0", ROOT, 1)[0] == 0
+    assert stranger.wait(true)[0] == 0
+    assert home.names() == ["true"]
+    assert stranger.waits(false)
+    guest.calls.finished(1)
+    assert stranger.wait(false)[0] == errno.EIO
+    assert home.names() == ["true"]
+
+
 def test_what_is_asked_before_the_session_has_begun_is_no_answer_of_an_operation(
     home: Home,
 ) -> None:

@@ -46,7 +46,7 @@ def run(service: Service, first: int, last: int) -> None:
 
 def log_on(service: Service, media: Path, operations: list[Operation], after: int = 0) -> None:
     """As a client does on the road."""
-    path = Media.log_path(media, "notes")
+    path = media / "satchel" / "log" / "notes"
     with Log.open(path, after=OperationNumber(after), key=service.log_key) as log:
         for one in operations:
             log.append(one)
@@ -83,7 +83,7 @@ def digest_from(media: Path, scratch: Path) -> tuple[int, str]:
         try:
             frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
             replica.resume(frozen, local_resolver(store), store.read)
-            path = Media.log_path(media, "notes")
+            path = media / "satchel" / "log" / "notes"
             if Log.exists(path):
                 with Log.open(path, read_only=True) as log:
                     for one in log.read(manifest.operation) if log.last > replica.last else ():
@@ -159,15 +159,15 @@ def test_what_was_done_on_the_road_is_done_at_home(
     assert (carried.reconciled, carried.operation) == (148, 150)
     assert service.last_logged == 150
     assert digest_from(media, short_path / "x") == (150, digest(service))
-    with Log.open(Media.log_path(media, "notes")) as log:
+    with Log.open(media / "satchel" / "log" / "notes") as log:
         assert (log.first, log.last) == (151, 150)
     run(service, 151, 160)
     bench.home.carry("notes", media)
-    with Log.open(Media.log_path(media, "notes")) as log:
+    with Log.open(media / "satchel" / "log" / "notes") as log:
         assert (log.first, log.last) == (151, 160)  # leads on from both generations
     run(service, 161, 170)
     bench.home.carry("notes", media)
-    with Log.open(Media.log_path(media, "notes")) as log:
+    with Log.open(media / "satchel" / "log" / "notes") as log:
         assert (log.first, log.last) == (161, 170)
 
 
@@ -177,7 +177,7 @@ def test_home_went_on_further_than_the_media(bench: Bench, media: Path) -> None:
     run(service, 1, 6)
     carried = bench.home.carry("notes", media)
     assert (carried.reconciled, carried.operation) == (0, 6)
-    with Log.open(Media.log_path(media, "notes")) as log:
+    with Log.open(media / "satchel" / "log" / "notes") as log:
         assert (log.first, log.last) == (7, 6)
 
 
@@ -205,7 +205,7 @@ def test_a_media_that_parted_from_home_and_ends_before_it(bench: Bench, media: P
     log_on(service, media, [operation(1), operation(2), operation(3, "/other")])
     with pytest.raises(OperationsDiffer, match="operation 3 of notes differs"):
         bench.home.carry("notes", media)
-    with Log.open(Media.log_path(media, "notes")) as log:
+    with Log.open(media / "satchel" / "log" / "notes") as log:
         assert list(log.read(OperationNumber(2))) == [operation(3, "/other")]
 
 
@@ -220,7 +220,7 @@ def test_a_media_that_leaves_operations_out(bench: Bench, media: Path) -> None:
 
 def test_a_media_that_a_client_uses(bench: Bench, media: Path) -> None:
     bench.running()
-    with Log.open(Media.log_path(media, "notes")), pytest.raises(LogBusy):
+    with Log.open(media / "satchel" / "log" / "notes"), pytest.raises(LogBusy):
         bench.home.carry("notes", media)
 
 
@@ -327,7 +327,7 @@ def test_a_service_of_the_same_name_of_another_home_is_left_alone(
         with pytest.raises(MediaOfOthers, match="has notes of another home"):
             act("notes", media)
     assert (newest(media).id, service.last_logged) == (theirs, 0)
-    with Log.open(Media.log_path(media, "notes")) as log:
+    with Log.open(media / "satchel" / "log" / "notes") as log:
         assert log.last == 3
 
 

@@ -82,7 +82,7 @@ def test_sync_logs_what_was_done_on_the_road_and_leads_on(
     run(service, 8, 12)
     service.checkpoint()
     bench.home.sync(["notes"], media)
-    with Log.open(Media.log_path(media, "notes"), read_only=True) as log:
+    with Log.open(media / "satchel" / "log" / "notes", read_only=True) as log:
         assert log.last == 12
     assert digest_from(media, short_path / "y") == (12, digest(service))
 
@@ -258,7 +258,7 @@ def test_a_medium_that_a_client_uses_is_not_ejected(
 ) -> None:
     bench.running()
     bench.home.carry("notes", media)
-    with Log.open(Media.log_path(media, "notes")):
+    with Log.open(media / "satchel" / "log" / "notes"):
         assert "satchel stop" in program.fails(5, "media", "eject", media)["fix"]
     program.json("media", "eject", media)
 
@@ -269,9 +269,9 @@ def test_a_medium_is_found_by_its_uuid_and_ejected(tmp_path: Path, program: Prog
     with tmpfs(root):
         made = program.json("media", "init", root)
         assert find_media(made["uuid"]) == root
-        assert [row["path"] for row in mounted_media() if row["uuid"] == made["uuid"]] == [
-            str(root)
-        ]
+        assert [
+            row["path"] for row in program.json("media", "ls") if row["uuid"] == made["uuid"]
+        ] == [str(root)]
         assert program.json("media", "ls", made["uuid"]) == []
         with (root / "film").open("wb"):
             assert "busy" in program.fails(5, "media", "eject", root)["why"]

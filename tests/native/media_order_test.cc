@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "chunkstore/core/media.h"
+#include "chunkstore/core/sealed_env.h"
 #include "chunkstore/core/store.h"
 #include "tests/native/forwarding.h"
 #include "tests/native/scratch.h"
@@ -81,6 +82,69 @@ TEST(MediaOrder, EachFileIsWrittenOnceFromFrontToBackAndDurableBeforeTheNextIsBe
   }
   EXPECT_EQ(open.node, 0u);
   EXPECT_GT(files, 15u);
+}
+
+// Sealed, what is in the last block is written once more with what follows. That is all that
+// differs.
+TEST(MediaOrder, ASealedFileIsWrittenFromFrontToBackAndDurableBeforeTheNextIsBegun) {
+  SimDisk disk(EmptyDisk());
+  SealedEnv sealed(&disk, SealKey{7});
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Media> media;
+  ASSERT_TRUE(Store::Create(&disk, kStorePath).ok());
+  ASSERT_TRUE(Store::Open(&disk, kStorePath, SmallOptions(), &store).ok());
+  ASSERT_TRUE(Media::Init(&sealed, kMediaPath, kUuid).ok());
+  ASSERT_TRUE(Media::Open(&sealed, kMediaPath, &media).ok());
+  const size_t from = disk.Position();
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const std::string content = MakeContent(seed, 40);
+    const auto source =
+        MemorySource(reinterpret_cast<const uint8_t*>(content.data()), content.size());
+    MediaDraft draft;
+    draft.roots.resize(1);
+    std::vector<ChunkRef> refs;
+    uint64_t number = 0;
+    uint64_t bytes = 0;
+    MediaNotes notes;
+    ASSERT_TRUE(store->Import(source.get(), nullptr, nullptr, draft.roots.data()).ok());
+    ASSERT_TRUE(store->Reachable(draft.roots, &refs).ok());
+    const Status added = store->WithChunks([&](Chunks* chunks) {
+      return media->Add(chunks, refs.data(), refs.size(), 0, nullptr, &bytes, &notes);
+    });
+    ASSERT_TRUE(added.ok()) << added.ToString();
+    ASSERT_TRUE(media->Commit(draft, 0, &number, &bytes, &notes).ok());
+  }
+  NewFile open;
+  size_t files = 0;
+  const std::vector<Op> journal = disk.Journal();
+  for (size_t i = from; i < journal.size(); ++i) {
+    const Op& op = journal[i];
+    if (op.path->rfind(kTop, 0) != 0) continue;
+    SCOPED_TRACE(op.ToString());
+    if (op.type == Op::Type::kLink) {
+      EXPECT_EQ(open.node, 0u) << open.path << " is not durable yet";
+      open = {op.target, *op.path};
+      ++files;
+    } else if (op.type == Op::Type::kWrite) {
+      ASSERT_EQ(op.node, open.node) << "what is durable is written into";
+      EXPECT_EQ(op.offset % kSealedBlock, 0u);
+      EXPECT_TRUE(op.offset == open.size || op.offset + kSealedBlock == open.size);
+      EXPECT_FALSE(open.synced);
+      open.size = op.offset + op.data->size();
+    } else if (op.type == Op::Type::kSync) {
+      ASSERT_EQ(op.node, open.node);
+      EXPECT_TRUE(open.named) << "its clusters are not durable before its name has them";
+      EXPECT_EQ(open.size % kSealedBlock, 0u);
+      open.synced = true;
+    } else if (op.type == Op::Type::kSyncFolder && *op.path == FolderOf(open.path)) {
+      if (open.synced) open = {};
+      open.named = open.node != 0;
+    } else {
+      EXPECT_TRUE(op.type == Op::Type::kSyncFolder || op.type == Op::Type::kUnlink);
+    }
+  }
+  EXPECT_EQ(open.node, 0u);
+  EXPECT_GE(files, 9u);
 }
 
 TEST(MediaOrder, AGenerationIsPacksWithTheirIndexesThenManifestsThenTheCommit) {

@@ -8,6 +8,9 @@ import sys
 import tomllib
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from tests.needs import requires
 from tests.repository import tree
 
@@ -84,14 +87,17 @@ def test_commands_in_the_documents_are_commands_with_these_options() -> None:
     assert not wrong
 
 
-def test_every_python_dependency_has_its_reason() -> None:
+def python_requirements() -> list[str]:
     project = tomllib.loads(tree.text(Path("pyproject.toml")))
-    wanted = [
+    return [
         *project["build-system"]["requires"],
         *project["project"]["dependencies"],
         *project["project"]["optional-dependencies"]["dev"],
     ]
-    names = sorted(re.split(r"[<>=~! ]", requirement)[0] for requirement in wanted)
+
+
+def test_every_python_dependency_has_its_reason() -> None:
+    names = sorted(Requirement(requirement).name for requirement in python_requirements())
     documented = NAMED.findall(section("docs/dependencies.md", "Python packages"))
     assert sorted(documented) == names
 
@@ -141,3 +147,14 @@ def test_every_part_of_the_engine_has_its_place_in_the_order_of_reading() -> Non
     assert [path.name for path in parts if f"`{path.name}`" not in text] == []
     named = re.findall(r"`(\w+\.(?:h|cc))`", text)
     assert [name for name in named if not (core / name).exists()] == []
+
+
+def test_every_python_dependency_is_locked_with_its_hashes() -> None:
+    locked = re.findall(
+        r"^([a-z0-9][\w.-]*)==([\w.]+)((?: *\\\n +--hash=sha256:[0-9a-f]{64})+)$",
+        tree.text(Path("requirements.lock")),
+        re.MULTILINE,
+    )
+    versions = {name: version for name, version, hashes in locked}
+    for requirement in map(Requirement, python_requirements()):
+        assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)])

@@ -35,8 +35,11 @@ OWN_HOSTS = re.compile(
     r"(?:127\.0\.0\.1|localhost|satchel|[\w-]+|(?:.*\.)?(?:example(?:\.\w+)?|invalid|test))"
 )
 
-NAMESPACES = ("http://libvirt.org/schemas/domain/qemu/1.0",)
-"""Names of XML's namespaces look like addresses, and nobody asks for them."""
+NAMESPACES = (
+    "http://libvirt.org/schemas/domain/qemu/1.0",
+    "https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/",
+)
+"""Names of XML's namespaces and of formats look like addresses, and nobody asks for them."""
 
 
 def sources() -> list[Path]:

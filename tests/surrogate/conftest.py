@@ -22,7 +22,7 @@ from replica import Replica, encode_working_set
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
 from satchel.moments import written
 from surrogate import Host, SurrogateSettings
-from surrogate.tenant import Tenant
+from surrogate.hosted import HostedReplica
 from tests.scripted import SPEC, operation, scripted_driver
 from tests.surrogate.sources import StoreSource
 from wire import CreateReplica, Server, SourceAddress, chunk_routes, install_errors, serve
@@ -92,11 +92,13 @@ class Site:
         self.host = Host(self.settings, self.driver)
         self.server = self.forward("home")
 
-    def forward(self, name: str) -> Server:
+    def forward(self, name: str, folder: Path | None = None) -> Server:
+        """folder: of a tenant; by default the account's"""
         app = flask.Flask(name)
         install_errors(app)
         app.register_blueprint(chunk_routes(self._records))
-        return serve(app, self.settings.forwarded / name, threads=4, max_body=1 << 20)
+        place = (folder or self.settings.forwarded) / name
+        return serve(app, place, threads=4, max_body=1 << 20)
 
     def _records(self, refs: bytes) -> bytes:
         """Of the source as it is now: tests replace its `fetch`."""
@@ -112,11 +114,11 @@ class Site:
             sources=(SourceAddress("home", str(self.server.path)),),
         )
 
-    def create(self, name: str = "r1", **changes: Any) -> Tenant:
-        """A tenant that runs, or has failed."""
-        tenant = self.host.create(self.request(name, **changes))
-        tenant.wait_started(30.0)
-        return tenant
+    def create(self, name: str = "r1", **changes: Any) -> HostedReplica:
+        """A replica that runs, or has failed."""
+        hosted = self.host.create(self.request(name, **changes))
+        hosted.wait_started(30.0)
+        return hosted
 
     def left(self) -> list[str]:
         """Run folders that are there."""

@@ -24,7 +24,10 @@ from satchel.errors import (
 )
 from satchel.ids import BLOCK_SIZE
 from surrogate.api import surrogate_app
+from surrogate.metrics import exposition
 from surrogate.operator import credentials
+from surrogate.operator_api import operator_app
+from surrogate.tenant_sockets import TenantSockets
 from tests.needs import requires
 from tests.scripted import EARLY, operation
 from tests.serving import served
@@ -37,8 +40,10 @@ pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
 
 @pytest.fixture
 def client(site: Site) -> Iterator[HttpClient]:
-    with served(surrogate_app(site.host), site.folder, peer="spot") as client:
+    sockets = TenantSockets(site.host)
+    with served(operator_app(site.host, sockets), site.folder, peer="spot") as client:
         yield client
+    sockets.close()
 
 
 def as_operator(site: Site, client: HttpClient, path: str) -> bytes:
@@ -139,7 +144,7 @@ def test_what_are_no_operations_is_refused(site: Site, client: HttpClient, body:
     site.create()
     with pytest.raises(IntegrityError):
         client.post_bytes("/v1/replicas/r1/operations", body)
-    assert site.host.tenant("r1").replica.last == EXECUTED
+    assert site.host.replica("r1").replica.last == EXECUTED
 
 
 @pytest.mark.parametrize("value", [None, [], {"paths": "x"}, {"path": []}])
@@ -167,7 +172,7 @@ def test_a_body_beyond_the_limit_is_refused_unread(site: Site, short_path: Path)
             client.post_bytes(
                 "/v1/replicas/r1/operations", operation(5, body=b"x" * 100_000).encode()
             )
-    assert site.host.tenant("r1").replica.last == 4
+    assert site.host.replica("r1").replica.last == 4
 
 
 def test_a_failed_machine_is_told_to_the_next_who_asks(site: Site, client: HttpClient) -> None:
@@ -195,7 +200,7 @@ def test_a_replica_says_how_much_of_its_volumes_is_here(site: Site, client: Http
 
 def values_of(site: Site, client: HttpClient) -> dict[tuple[str, ...], float]:
     """The metrics, by name and labels."""
-    text = as_operator(site, client, "/metrics").decode()
+    text = exposition(site.host).decode()
     return {
         (sample.name, *sorted(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text)
@@ -208,10 +213,10 @@ def test_metrics_are_what_prometheus_reads(site: Site) -> None:
     site.host._cache.look()
     with served(surrogate_app(site.host), site.folder) as client:
         values = values_of(site, client)
-    fetched = site.host.tenant("r1").status().fetched_bytes["home"]
+    fetched = site.host.replica("r1").status().fetched_bytes["home"]
     assert values["satchel_fetch_bytes_total", "demand", "home"] <= fetched
     assert values["satchel_replicas", "ready"] == 1
-    stalls = site.host.tenant("r1").status().stalls
+    stalls = site.host.replica("r1").status().stalls
     assert values["satchel_stall_seconds_count",] == stalls.count > 0
     assert values["satchel_stall_seconds_bucket", "+Inf"] == stalls.count
     assert values["satchel_memory_free_bytes",] > 0
@@ -226,10 +231,10 @@ def test_what_foresight_was_worth_is_told_also_of_replicas_that_have_ended(
 ) -> None:
     far = Run("ram", 2000, 16)  # from what the machine itself reads
     blob = encode_working_set([[far]], lambda run: bytes(run.count * BLOCK_SIZE))
-    tenant = site.create(working_set=site.origin.store.import_bytes(blob))
+    hosted = site.create(working_set=site.origin.store.import_bytes(blob))
     names = [(f"satchel_{name}_blocks_total",) for name in ("touched", "foreseen", "used")]
     assert eventually(lambda: values_of(site, client)[names[1]] >= 16)
-    (volume,) = (volume for volume in tenant.volumes if volume.name == "ram")
+    (volume,) = (volume for volume in hosted.volumes if volume.name == "ram")
     volume.map.touch(far.first, 12)
     before = values_of(site, client)
     assert before[names[0]] >= before[names[2]] >= 12
@@ -242,7 +247,7 @@ def test_a_clients_names_make_no_series(site: Site, client: HttpClient) -> None:
     odd = site.forward("odd")
     request = dataclasses.replace(site.request(), sources=(SourceAddress("odd", str(odd.path)),))
     site.host.create(request).wait_started(30.0)
-    text = as_operator(site, client, "/metrics").decode()
+    text = exposition(site.host).decode()
     assert 'source="odd"' not in text
     assert 'source="other"' in text
     site.host.remove("r1")

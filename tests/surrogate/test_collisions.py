@@ -42,8 +42,8 @@ def test_each_comes_back_in_its_place(
             site.host.site.look()
         caplog.clear()
         with caplog.at_level(logging.WARNING, "chunkstore"):
-            tenant = site.create(volumes=manifest.volumes)
-            assert tenant.status().state == "ready", tenant.status().error
+            hosted = site.create(volumes=manifest.volumes)
+            assert hosted.status().state == "ready", hosted.status().error
             (socket,) = site.settings.run.rglob("nbd.sock")
             uri = f"nbd+unix:///disk0?socket={socket}"
             subprocess.run(["nbdcopy", uri, short_path / "copy"], check=True)
@@ -52,7 +52,7 @@ def test_each_comes_back_in_its_place(
         assert site.host.store.stats().variants == 1
         (told,) = (record.message for record in caplog.records if "SHA-1" in record.message)
         assert hashlib.sha1(ONE).hexdigest() in told
-        asked = [name for name, count in tenant.fetcher.bytes_by_source().items() if count]
+        asked = [name for name, count in hosted.fetcher.bytes_by_source().items() if count]
         assert [name.partition("-")[0] for name in asked] == ["home" if way == "home" else "media"]
     finally:
         site.close()

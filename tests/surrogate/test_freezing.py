@@ -13,7 +13,7 @@ from chunkstore import FANOUT, pages_missing
 from hypervisor.fake import FakeMachine
 from overlay import Volume
 from satchel.ids import BLOCK_SIZE
-from surrogate.tenant import Tenant
+from surrogate.hosted import HostedReplica
 from tests.chunkstore.content import noise
 from tests.needs import requires
 from tests.surrogate.conftest import Site
@@ -23,33 +23,33 @@ from wire import Priority
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
 
 
-def urgent(tenant: Tenant) -> int:
+def urgent(hosted: HostedReplica) -> int:
     """Chunks that came for somebody who waited for them."""
-    return sum(n.chunks for n in tenant.status().sources if n.priority == Priority.DEMAND.value)
+    return sum(n.chunks for n in hosted.status().sources if n.priority == Priority.DEMAND.value)
 
 
-def far_written(site: Site) -> tuple[Tenant, int]:
+def far_written(site: Site) -> tuple[HostedReplica, int]:
     """A machine, and the number of a block of its memory that came without the pages above."""
     store, root = site.origin.store, site.origin.manifest.volumes["ram"]
     far = FANOUT + 7
     memory = bytearray(store.read(root))
     memory[far * BLOCK_SIZE : (far + 1) * BLOCK_SIZE] = noise(1, 1)
-    tenant = site.create(
+    hosted = site.create(
         volumes={**site.origin.manifest.volumes, "ram": store.import_bytes(bytes(memory))}
     )
-    assert tenant.status().state == "ready", tenant.status().error
-    site.host.store.place(ram_of(tenant).map, [far], noise(1, 1))  # as a stream does
-    return tenant, far
+    assert hosted.status().state == "ready", hosted.status().error
+    site.host.store.place(ram_of(hosted).map, [far], noise(1, 1))  # as a stream does
+    return hosted, far
 
 
-def ram_of(tenant: Tenant) -> Volume:
-    (ram,) = [volume for volume in tenant.volumes if volume.name == "ram"]
+def ram_of(hosted: HostedReplica) -> Volume:
+    (ram,) = [volume for volume in hosted.volumes if volume.name == "ram"]
     return ram
 
 
 @contextlib.contextmanager
-def memory_of(tenant: Tenant) -> Iterator[mmap.mmap]:
-    path = tenant.replica.run_dir / "memory" / "ram"
+def memory_of(hosted: HostedReplica) -> Iterator[mmap.mmap]:
+    path = hosted.replica.run_dir / "memory" / "ram"
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
         yield mapped  # to close either writes back
 
@@ -59,8 +59,8 @@ def test_a_machine_whose_writes_are_in_the_page_cache_only_stands_still_once(
 ) -> None:
     """The pages above them were looked for when the first freeze had failed on them."""
     monkeypatch.setattr("surrogate.pages_ahead.LOOK_SECONDS", 1000.0)
-    tenant, far = far_written(site)
-    ram = ram_of(tenant)
+    hosted, far = far_written(site)
+    ram = ram_of(hosted)
     paused: list[FakeMachine] = []
     pause = FakeMachine.pause
 
@@ -69,14 +69,14 @@ def test_a_machine_whose_writes_are_in_the_page_cache_only_stands_still_once(
         pause(machine)
 
     monkeypatch.setattr(FakeMachine, "pause", counted)
-    with memory_of(tenant) as mapped:
+    with memory_of(hosted) as mapped:
         mapped[far * BLOCK_SIZE] ^= 1
         assert pages_missing(site.host.store, ram.root, [far])
-        before = urgent(tenant)
-        handed = tenant.hand_over()
+        before = urgent(hosted)
+        handed = hosted.hand_over()
     assert len(paused) == 1
-    assert urgent(tenant) > before  # who hands over is waited for
-    assert 0 < handed.paused_seconds == tenant.replica.stood_still
+    assert urgent(hosted) > before  # who hands over is waited for
+    assert 0 < handed.paused_seconds == hosted.replica.stood_still
     changed = site.host.store.read(ram.root, far * BLOCK_SIZE, BLOCK_SIZE)
     assert changed == bytes([noise(1, 1)[0] ^ 1]) + noise(1, 1)[1:]
 
@@ -87,11 +87,11 @@ def test_the_pages_above_what_was_written_are_here_before_a_hand_over(
     """They came after the walk, over the longer way, and were waited for."""
     monkeypatch.setattr("surrogate.pages_ahead.LOOK_SECONDS", 0.05)
     monkeypatch.setattr("surrogate.pages_ahead.FLUSH_SECONDS", 0.05)
-    tenant, far = far_written(site)
-    root = ram_of(tenant).root
-    with memory_of(tenant) as mapped:
+    hosted, far = far_written(site)
+    root = ram_of(hosted).root
+    with memory_of(hosted) as mapped:
         mapped[far * BLOCK_SIZE] ^= 1
         assert eventually(lambda: not pages_missing(site.host.store, root, [far]))
-        before = urgent(tenant)
-        tenant.hand_over()
-    assert urgent(tenant) == before
+        before = urgent(hosted)
+        hosted.hand_over()
+    assert urgent(hosted) == before

@@ -10,8 +10,8 @@ import pytest
 
 from satchel.ids import ReplicaId
 from surrogate.handover import TooMuchChanged, taken_over
+from surrogate.hosted import HostedReplica
 from surrogate.site import cache_routes
-from surrogate.tenant import Tenant
 from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
 from tests.surrogate.test_machine import Spot, note
@@ -31,7 +31,7 @@ class Chain:
         self.spots = [Spot(folder / name, checkpoint) for name in "abc"]
         self.servers: list[Server] = []
 
-    def hand(self, number: int, handed: HandedOver) -> Tenant:
+    def hand(self, number: int, handed: HandedOver) -> HostedReplica:
         """Have the spot of that number take over from the one before."""
         giver, taker = self.spots[number - 1 : number + 1]
         app = flask.Flask("giver")
@@ -46,10 +46,10 @@ class Chain:
             self.checkpoint.manifest.to_json(),
             tuple(SourceAddress(name, str(socket)) for name, socket in sources),
         )
-        tenant = taker.host.create(taken_over(request, handed))
-        tenant.wait_started(60)
-        assert tenant.status().state == "ready", tenant.status().error
-        return tenant
+        hosted = taker.host.create(taken_over(request, handed))
+        hosted.wait_started(60)
+        assert hosted.status().state == "ready", hosted.status().error
+        return hosted
 
     def close(self) -> None:
         for server in self.servers:

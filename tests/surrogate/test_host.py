@@ -38,8 +38,9 @@ from satchel.errors import (
 from satchel.ids import BLOCK_SIZE
 from surrogate import Host
 from surrogate.fetching import Passing, fetcher
-from surrogate.host import UNWANTED_KEPT, NotAdmitted, NotForwarded, NotWanted
-from surrogate.tenant import REQUEST
+from surrogate.host import UNWANTED_KEPT, NotAdmitted, NotWanted
+from surrogate.hosted import REQUEST
+from surrogate.wanted import NotForwarded
 from tests.needs import requires
 from tests.scripted import body, operation
 from tests.surrogate.conftest import EXECUTED, Site
@@ -51,15 +52,15 @@ pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
 
 
 def test_a_replica_is_resumed_lazily_and_goes_on_where_it_was(site: Site) -> None:
-    tenant = site.create()
-    status = tenant.status()
+    hosted = site.create()
+    status = hosted.status()
     assert (status.state, status.last_operation) == ("ready", EXECUTED)
     assert status.started_seconds is not None
     assert status.first_response_seconds is None
-    answers = list(tenant.answer([operation(n) for n in range(EXECUTED, EXECUTED + 3)]))
+    answers = list(hosted.answer([operation(n) for n in range(EXECUTED, EXECUTED + 3)]))
     assert [answer.number for answer in answers] == [3, 4, 5]
     assert body(answers[-1].payload).startswith("5 ")
-    status = tenant.status()
+    status = hosted.status()
     assert status.last_operation == 5
     assert status.first_response_bytes == {"home": status.fetched_bytes["home"]}
     assert status.fetched_bytes["home"] > 0
@@ -79,7 +80,7 @@ def test_what_nobody_can_go_on_with_is_cleared(short_path: Path) -> None:
         site.host.close()
         site.host = Host(site.settings, site.driver)
         assert site.left() == []
-        assert site.host.tenants() == []
+        assert site.host.replicas() == []
         assert site.create("r9").status().state == "ready"
     finally:
         site.close()
@@ -120,11 +121,11 @@ def test_a_profile_brings_what_a_first_operation_will_touch(site: Site) -> None:
     # Far from what the machine is resumed with, or it would lead there.
     accesses = [Access(1e9, first_of("POST /"), "ram", block) for block in (1607, 2000, 1603)]
     blob = encode_profile(observed(Profile(), accesses, 1e9))
-    tenant = site.create(profile=site.origin.store.import_bytes(blob))
+    hosted = site.create(profile=site.origin.store.import_bytes(blob))
     assert eventually(readahead_threads)
-    (volume,) = (volume for volume in tenant._volumes if volume.name == "ram")
+    (volume,) = (volume for volume in hosted._volumes if volume.name == "ram")
     assert volume.map.entry(2000).state is BlockState.ABSENT
-    list(tenant.answer([operation(4)]))
+    list(hosted.answer([operation(4)]))
     assert eventually(lambda: volume.map.entry(2000).state is not BlockState.ABSENT)
     site.host.remove("r1")
     assert eventually(lambda: not readahead_threads())
@@ -133,31 +134,31 @@ def test_a_profile_brings_what_a_first_operation_will_touch(site: Site) -> None:
 def test_a_profile_that_is_none_is_said_and_does_no_harm(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tenant = site.create(profile=site.origin.store.import_bytes(b"SATP\x63" + bytes(99)))
+    hosted = site.create(profile=site.origin.store.import_bytes(b"SATP\x63" + bytes(99)))
     assert eventually(lambda: "its version is 99" in caplog.text)
-    assert next(tenant.answer([operation(4)])).number == 4
+    assert next(hosted.answer([operation(4)])).number == 4
 
 
 def test_operations_are_executed_once_however_often_they_are_sent(site: Site) -> None:
-    tenant = site.create()
-    first = list(tenant.answer([operation(4), operation(5)]))
-    again = list(tenant.answer([operation(3), operation(4), operation(5)]))
+    hosted = site.create()
+    first = list(hosted.answer([operation(4), operation(5)]))
+    again = list(hosted.answer([operation(3), operation(4), operation(5)]))
     assert [answer.number for answer in again] == [5]
     assert again[0].payload == first[1].payload
     with pytest.raises(StateError, match="7"):
-        list(tenant.answer([operation(7)]))
-    assert next(tenant.answer([operation(6)])).number == 6
+        list(hosted.answer([operation(7)]))
+    assert next(hosted.answer([operation(6)])).number == 6
 
 
 def test_a_replica_is_asked_nothing_before_it_is_ready(site: Site) -> None:
     site.source.silent = threading.Event()
-    tenant = site.host.create(site.request())
+    hosted = site.host.create(site.request())
     with pytest.raises(WrongReplicaState, match="starting"):
-        list(tenant.answer([operation(4)]))
-    assert tenant.status().state == "starting"
+        list(hosted.answer([operation(4)]))
+    assert hosted.status().state == "starting"
     site.source.silent.set()
-    tenant.wait_started(30)
-    assert tenant.status().state == "ready"
+    hosted.wait_started(30)
+    assert hosted.status().state == "ready"
 
 
 def test_the_memory_of_the_host_is_a_limit(short_path: Path) -> None:
@@ -177,9 +178,9 @@ def test_the_memory_of_the_host_is_a_limit(short_path: Path) -> None:
 def test_a_replica_that_failed_takes_no_memory(short_path: Path) -> None:
     site = Site(short_path, memory_mib=16)
     try:
-        tenant = site.create("r1")
+        hosted = site.create("r1")
         site.driver.machines[0].crash("the power went out")
-        status = tenant.status()
+        status = hosted.status()
         assert status.state == "failed"
         assert status.error is not None
         assert "the power went out" in status.error.why
@@ -205,7 +206,7 @@ def test_a_volume_larger_than_the_operator_allows_is_not_admitted(site: Site) ->
     request.manifest["volumes"]["disk0"]["size"] = (64 << 30) + 4096
     with pytest.raises(NotAdmitted, match="max-volume-gib"):
         site.host.create(request)
-    assert site.host.tenants() == []
+    assert site.host.replicas() == []
 
 
 def test_a_machine_that_fills_its_disks_is_ended_and_no_other(short_path: Path) -> None:
@@ -218,7 +219,7 @@ def test_a_machine_that_fills_its_disks_is_ended_and_no_other(short_path: Path) 
         assert full.written <= 1 << 20
         with overlay.open("r+b") as file:
             file.write(os.urandom((1 << 20) + 8192))
-        assert eventually(lambda: site.host.tenants() == [other])
+        assert eventually(lambda: site.host.replicas() == [other])
         assert other.status().state == "ready"
     finally:
         site.close()
@@ -245,7 +246,7 @@ def test_emulation_is_refused_unless_the_operator_allows_it(short_path: Path) ->
     try:
         with pytest.raises(UnsupportedError, match=r"lacks kvm in this test.*allow-emulation"):
             site.host.create(site.request())
-        assert site.host.tenants() == []
+        assert site.host.replicas() == []
         assert "strangers' may not be emulated here: it runs none" in site.host.says()
     finally:
         site.close()
@@ -257,7 +258,7 @@ def test_a_surrogate_as_it_comes_runs_under_kvm_what_was_emulated(short_path: Pa
     site.driver.accelerators = ("kvm", "tcg")
     try:
         assert site.create().status().state == "ready"
-        assert site.host.tenant("r1").replica.spec.accelerator == "kvm"
+        assert site.host.replica("r1").replica.spec.accelerator == "kvm"
         assert site.host.status().runs == ("kvm",)
         fixed = dict(site.origin.manifest.machine) | {"portable": False}
         with pytest.raises(UnsupportedError, match="not portable, and was emulated"):
@@ -276,14 +277,14 @@ def test_a_machine_with_shares_is_refused_and_said_to_be_for_home(site: Site) ->
     shared = dict(site.origin.manifest.machine) | {"shares": True}
     with pytest.raises(SharesUnserved, match="use it at home"):
         site.host.create(site.request(machine=shared))
-    assert site.host.tenants() == []
+    assert site.host.replicas() == []
 
 
 def test_a_way_to_the_owners_files_is_a_forwarded_socket(site: Site) -> None:
     elsewhere = SourceAddress("calls", "/run/dbus/system_bus_socket")
     with pytest.raises(NotForwarded):
         site.host.create(dataclasses.replace(site.request(), calls=elsewhere))
-    assert site.host.tenants() == []
+    assert site.host.replicas() == []
 
 
 def test_a_way_to_a_granted_share_is_two_forwarded_sockets(site: Site) -> None:
@@ -296,7 +297,7 @@ def test_a_way_to_a_granted_share_is_two_forwarded_sockets(site: Site) -> None:
             edge = EdgeShare("papers", writable=True, log="async", node=node, calls=calls)
             with pytest.raises(NotForwarded):
                 site.host.create(dataclasses.replace(site.request(), calls=here, edge=edge))
-    assert site.host.tenants() == []
+    assert site.host.replicas() == []
 
 
 def test_a_machine_that_this_host_cannot_run_is_refused_and_the_lack_is_named(site: Site) -> None:
@@ -330,7 +331,7 @@ def test_a_source_must_be_a_socket_that_was_forwarded(site: Site) -> None:
         request = dataclasses.replace(site.request(), sources=(SourceAddress("home", path),))
         with pytest.raises(NotForwarded, match="is not a forwarded socket"):
             site.host.create(request)
-    assert site.host.tenants() == []
+    assert site.host.replicas() == []
 
 
 def test_chunks_that_are_damaged_on_the_way_never_reach_the_guest(
@@ -338,8 +339,8 @@ def test_chunks_that_are_damaged_on_the_way_never_reach_the_guest(
 ) -> None:
     monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 1.0)
     site.source.spoil = flipped
-    tenant = site.create()
-    status = tenant.status()
+    hosted = site.create()
+    status = hosted.status()
     assert status.state == "failed"
     assert status.faults["home"] > 0
     assert site.left() == []
@@ -352,10 +353,10 @@ def test_a_second_source_makes_good_what_the_first_one_spoils(site: Site) -> Non
         SourceAddress("media", str(site.server.path)),
         SourceAddress("home", str(good.path)),
     )
-    tenant = site.host.create(dataclasses.replace(site.request(), sources=addresses))
-    tenant.wait_started(30)
-    assert tenant.status().state == "ready"
-    assert tenant.status().faults
+    hosted = site.host.create(dataclasses.replace(site.request(), sources=addresses))
+    hosted.wait_started(30)
+    assert hosted.status().state == "ready"
+    assert hosted.status().faults
     site.host.remove("r1")
     good.close()
 
@@ -387,7 +388,7 @@ def test_a_replica_that_is_removed_before_it_is_asked_for_is_not_begun(site: Sit
         site.host.remove("r1")
     with pytest.raises(NotWanted, match="it was ended"):
         site.host.create(site.request("r1"))
-    assert site.host.tenants() == []
+    assert site.host.replicas() == []
     for number in range(UNWANTED_KEPT):
         with pytest.raises(NotFoundError):
             site.host.remove(f"other-{number}")
@@ -412,7 +413,7 @@ def test_a_replica_may_be_removed_by_several_at_once(site: Site) -> None:
     for thread in threads:
         thread.join()
     assert not errors
-    assert site.host.tenants() == []
+    assert site.host.replicas() == []
 
 
 def test_a_replica_is_removed_while_a_silent_source_holds_it_up(site: Site) -> None:
@@ -429,14 +430,14 @@ def test_a_replica_is_removed_while_a_silent_source_holds_it_up(site: Site) -> N
 def test_an_idle_replica_is_ended_and_one_that_is_asked_is_not(short_path: Path) -> None:
     site = Site(short_path, idle_minutes=10)
     try:
-        tenant = site.create()
-        tenant.touch()
+        hosted = site.create()
+        hosted.touch()
         site.host._end_idle()
-        assert site.host.tenants() == [tenant]
-        tenant._heard -= 600
+        assert site.host.replicas() == [hosted]
+        hosted._heard -= 600
         site.host._end_idle()
-        assert site.host.tenants() == []
-        assert tenant.replica.state is ReplicaState.STOPPED
+        assert site.host.replicas() == []
+        assert hosted.replica.state is ReplicaState.STOPPED
         assert site.left() == []
     finally:
         site.close()
@@ -454,9 +455,9 @@ def test_sockets_that_sshd_left_are_removed_and_living_ones_stay(site: Site) -> 
 def test_close_ends_every_replica_and_admits_nobody_more(short_path: Path) -> None:
     site = Site(short_path)
     try:
-        tenants = [site.create(f"r{n}") for n in range(3)]
+        replicas = [site.create(f"r{n}") for n in range(3)]
         site.host.close()
-        assert {tenant.replica.state for tenant in tenants} == {ReplicaState.STOPPED}
+        assert {hosted.replica.state for hosted in replicas} == {ReplicaState.STOPPED}
         assert site.left() == []
         with pytest.raises(StateError, match="being stopped"):
             site.host.create(site.request("r9"))

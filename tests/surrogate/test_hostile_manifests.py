@@ -68,18 +68,18 @@ def test_a_hostile_manifest_is_refused(
     change(manifest)
     with pytest.raises(error):
         site.host.create(dataclasses.replace(good, manifest=manifest))
-    assert site.host.tenants() == []
+    assert site.host.replicas() == []
 
 
 def test_a_manifest_of_a_monstrous_disk_is_refused_or_fails_and_leaves_nothing(site: Site) -> None:
     disks = dict(site.origin.manifest.volumes)
     disks["disk0"] = TableRoot(ref=ChunkRef(b"\1" * 52), size=1 << 48)
     try:
-        tenant = site.create(volumes=disks)
+        hosted = site.create(volumes=disks)
     except SatchelError:
         return
-    assert tenant.status().state == "failed"
-    assert tenant.status().error is not None
+    assert hosted.status().state == "failed"
+    assert hosted.status().error is not None
     assert site.left() == []
 
 
@@ -89,17 +89,17 @@ def test_a_root_that_is_no_table_fails_the_replica_and_is_told(
     monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 1.0)
     block = ChunkRef(site.origin.store.put(os.urandom(4096)))
     state = dataclasses.replace(site.origin.manifest.device_state, ref=block)
-    tenant = site.create(device_state=state)
-    assert tenant.status().state == "failed"
-    assert tenant.status().error is not None
+    hosted = site.create(device_state=state)
+    assert hosted.status().state == "failed"
+    assert hosted.status().error is not None
     assert site.left() == []
 
 
 def test_memory_that_does_not_belong_to_the_device_state_fails_the_replica(site: Site) -> None:
     volumes = dict(site.origin.manifest.volumes)
     volumes["ram"] = TableRoot(ref=ZERO_REF, size=SPEC.memory_bytes)
-    tenant = site.create(volumes=volumes)
-    status = tenant.status()
+    hosted = site.create(volumes=volumes)
+    status = hosted.status()
     assert status.state == "failed"
     assert status.error is not None
     assert "refused" in status.error.what
@@ -107,8 +107,8 @@ def test_memory_that_does_not_belong_to_the_device_state_fails_the_replica(site:
 
 
 def test_a_checkpoint_that_names_another_operation_than_its_guest_fails(site: Site) -> None:
-    tenant = site.create(operation=OperationNumber(9))
-    status = tenant.status()
+    hosted = site.create(operation=OperationNumber(9))
+    status = hosted.status()
     assert status.state == "failed"
     assert status.error is not None
     assert "at operation 3, not 9" in status.error.why

@@ -17,7 +17,7 @@ from satchel.errors import SatchelError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
 from surrogate import Host, SurrogateSettings
 from surrogate.fetching import fetcher
-from surrogate.tenant import Tenant
+from surrogate.hosted import HostedReplica
 from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
 from tests.surrogate.sources import StoreSource, flipped
@@ -52,12 +52,12 @@ class Spot:
         """Of the source as it is now: tests replace its `fetch`."""
         return self.source.fetch(refs)
 
-    def create(self, name: str, seconds: float = 60.0) -> Tenant:
+    def create(self, name: str, seconds: float = 60.0) -> HostedReplica:
         manifest = self.checkpoint.manifest.to_json()
         source = SourceAddress("home", str(self.server.path))
-        tenant = self.host.create(CreateReplica(ReplicaId(name), "notes", manifest, (source,)))
-        tenant.wait_started(seconds)
-        return tenant
+        hosted = self.host.create(CreateReplica(ReplicaId(name), "notes", manifest, (source,)))
+        hosted.wait_started(seconds)
+        return hosted
 
     def close(self) -> None:
         self.host.close()
@@ -80,11 +80,11 @@ def note(number: int, title: str) -> Operation:
 
 
 def test_notes_is_resumed_from_chunks_that_come_as_they_are_needed(spot: Spot) -> None:
-    tenant = spot.create("r1")
-    assert tenant.status().state == "ready", tenant.status().error
-    answers = list(tenant.answer([note(1, "first"), note(2, "second")]))
+    hosted = spot.create("r1")
+    assert hosted.status().state == "ready", hosted.status().error
+    answers = list(hosted.answer([note(1, "first"), note(2, "second")]))
     assert [http.decode(answer.payload).status for answer in answers] == [201, 201]
-    status = tenant.status()
+    status = hosted.status()
     assert status.first_response_bytes is not None
     assert status.first_response_bytes["home"] < 0.5 * spot.store.stats().pack_bytes
     spot.host.remove("r1")
@@ -102,9 +102,9 @@ def test_a_first_operation_may_wait_long_for_its_blocks(
     spot = Spot(short_path, notes_checkpoint, operation_seconds=limit)
     try:
         spot.source.spoil = slow
-        tenant = spot.create("r1")
+        hosted = spot.create("r1")
         began = time.monotonic()
-        (answer,) = list(tenant.answer([note(1, "first")]))
+        (answer,) = list(hosted.answer([note(1, "first")]))
         assert time.monotonic() - began > limit, "the link was too fast to show anything"
         assert http.decode(answer.payload).status == 201
     finally:
@@ -113,10 +113,10 @@ def test_a_first_operation_may_wait_long_for_its_blocks(
 
 def test_a_second_replica_is_fed_from_the_cache(spot: Spot) -> None:
     list(spot.create("r1").answer([note(1, "first")]))
-    tenant = spot.create("r2")
-    list(tenant.answer([note(1, "first")]))
-    fetched = sum(tenant.status().fetched_bytes.values())
-    assert fetched < 0.1 * sum(spot.host.tenant("r1").status().fetched_bytes.values()) + 300_000
+    hosted = spot.create("r2")
+    list(hosted.answer([note(1, "first")]))
+    fetched = sum(hosted.status().fetched_bytes.values())
+    assert fetched < 0.1 * sum(spot.host.replica("r1").status().fetched_bytes.values()) + 300_000
 
 
 def test_a_machine_whose_chunks_cannot_be_had_ends_in_time_and_says_why(
@@ -133,8 +133,8 @@ def test_a_machine_whose_chunks_cannot_be_had_ends_in_time_and_says_why(
         return spot.store.records(refs)
 
     spot.source.fetch = some  # type: ignore[method-assign, assignment]
-    tenant = spot.create("r1", seconds=300.0)
-    status = tenant.status()
+    hosted = spot.create("r1", seconds=300.0)
+    status = hosted.status()
     assert status.state == "failed"
     assert status.error is not None
     assert "chunks cannot be had: home: the link is gone" in str(status.error.to_error())
@@ -147,8 +147,8 @@ def test_a_machine_whose_source_lies_never_runs_on_what_it_says(
 ) -> None:
     monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 2.0)
     spot.source.spoil = flipped
-    tenant = spot.create("r1", seconds=300.0)
-    status = tenant.status()
+    hosted = spot.create("r1", seconds=300.0)
+    status = hosted.status()
     assert status.state == "failed"
     assert status.faults["home"] > 0
 
@@ -157,11 +157,11 @@ def test_a_guest_that_reads_what_nobody_has_gets_an_error_in_time(
     spot: Spot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 2.0)
-    tenant = spot.create("r1")
+    hosted = spot.create("r1")
     spot.source.dead = True
     began = time.monotonic()
     with pytest.raises(SatchelError):
-        tenant.replica.digest(["/usr"])
+        hosted.replica.digest(["/usr"])
     assert time.monotonic() - began < 100
     spot.host.remove("r1")
     assert list((spot.settings.run / "r").iterdir()) == []

@@ -11,7 +11,8 @@ from images.manifest import VOLUME_SIZE_LIMIT
 from satchel.errors import ConflictError, NotFoundError
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching import fetcher
-from surrogate.host import STAGED_KEPT, NotForwarded
+from surrogate.host import STAGED_KEPT
+from surrogate.wanted import NotForwarded
 from tests.needs import requires
 from tests.surrogate.conftest import Site
 from tests.waiting import eventually
@@ -24,10 +25,10 @@ def test_a_replica_that_was_staged_is_resumed_from_the_cache(site: Site) -> None
     assert eventually(lambda: staging.status().done)
     assert staging.status().error is None
     assert staging.status().bytes["home"] > 0
-    assert site.host.tenants() == []
+    assert site.host.replicas() == []
     before = staging.status().bytes
-    tenant = site.create()
-    assert tenant.status().state == "ready"
+    hosted = site.create()
+    assert hosted.status().state == "ready"
     blobs = (site.origin.manifest.device_state, site.origin.manifest.working_set)
     assert all(site.host.store.missing_in(blob, 0, blob.size) == b"" for blob in blobs if blob)
     ram = site.origin.manifest.volumes["ram"]

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -20,8 +21,9 @@ from chunkstore import Store
 from replay import Operation, Response, encode_operations, responses_in
 from replay.adapters import http
 from replica import sweep
-from satchel.errors import NotFoundError, SatchelError, UnavailableError
+from satchel.errors import AccessError, NotFoundError, SatchelError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
+from surrogate.operator import credentials
 from tests.leftovers import below
 from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
@@ -85,6 +87,13 @@ class Spot:
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
 
+    def admit(self, identity: str) -> Path:
+        """The socket of that tenant."""
+        headers = credentials(self.run) | {"Content-Type": "application/json"}
+        body = json.dumps({"identity": identity}).encode()
+        answer = self.http.request("POST", "/v1/tenants", body=body, headers=headers)
+        return Path(json.loads(answer.body)["socket"])
+
     def answers(self) -> bool:
         with contextlib.suppress(UnavailableError):
             self.http.get_json("/v1/status")
@@ -104,7 +113,7 @@ class Spot:
     def end(self) -> None:
         assert self.daemon is not None
         self.daemon.terminate()
-        assert self.daemon.wait(PATIENCE) == 130
+        assert self.daemon.wait(PATIENCE) == 0
 
     def create(self, replica: str = REPLICA) -> ReplicaStatus:
         manifest = self.checkpoint.manifest.to_json()
@@ -263,4 +272,25 @@ def test_a_machine_that_ended_meanwhile_is_cleared(spot: Spot) -> None:
         spot.status()
     assert below(spot.run / "r") == []
     assert list((spot.run / "r").iterdir()) == []
+    spot.end()
+
+
+def test_the_operator_sees_ends_and_bans_a_tenant_also_after_a_restart(spot: Spot) -> None:
+    spot.start()
+    place = spot.admit("anna.cafe")
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    told = spot.operator("tenants")
+    assert [tenant["identity"] for tenant in told["tenants"]] == ["account", "anna.cafe"]
+    assert spot.operator("tenants", "end", "anna.cafe") == {"ended": "anna.cafe"}
+    assert not place.exists()
+    spot.operator("tenants", "ban", "anna.cafe")
+    with HttpClient(spot.run / "metrics.sock") as metrics:
+        assert b"satchel_replicas" in metrics.request("GET", "/metrics").body
+    spot.end()
+    spot.start()
+    with pytest.raises(AccessError, match="banned"):
+        spot.admit("anna.cafe")
+    assert spot.operator("tenants")["banned"] == ["anna.cafe"]
+    spot.operator("tenants", "unban", "anna.cafe")
+    assert spot.admit("anna.cafe").exists()
     spot.end()

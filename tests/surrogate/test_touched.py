@@ -31,10 +31,10 @@ def test_what_was_touched_before_is_here_before_it_is_touched(site: Site) -> Non
     volumes = dict.fromkeys(site.origin.manifest.volumes, runs)
     request = dataclasses.replace(site.request(), changed=blob.to_json(), touched=volumes)
     assert blob_root("changed", request.changed) == blob
-    tenant = site.host.create(request)
-    tenant.wait_started(30.0)
-    assert tenant.status().state == "ready"
-    disk = {volume.name: volume for volume in tenant.volumes}["disk0"]
+    hosted = site.host.create(request)
+    hosted.wait_started(30.0)
+    assert hosted.status().state == "ready"
+    disk = {volume.name: volume for volume in hosted.volumes}["disk0"]
     assert eventually(lambda: disk.map.entry(0).state is not BlockState.ABSENT)
     assert disk.map.entry(1).state is not BlockState.ABSENT
 

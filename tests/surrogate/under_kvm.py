@@ -52,13 +52,13 @@ def test_a_surrogate_as_it_comes_runs_a_service_that_was_emulated(short_path: Pa
             assert host.status().runs == ("kvm",)
             source = SourceAddress("home", str(server.path))
             asked = CreateReplica(ReplicaId("r1"), "notes", manifest.to_json(), (source,))
-            tenant = host.create(asked)
-            assert tenant.replica.spec.accelerator == "kvm"
-            tenant.wait_started(900.0)
-            assert tenant.status().state == "ready", tenant.status().error
+            hosted = host.create(asked)
+            assert hosted.replica.spec.accelerator == "kvm"
+            hosted.wait_started(900.0)
+            assert hosted.status().state == "ready", hosted.status().error
             operations = [notebook(number) for number in range(1, len(answers) + 1)]
-            check_shut_in(tenant.replica.run_dir)
-            given = [answer.payload.hex() for answer in tenant.answer(operations)]
+            check_shut_in(hosted.replica.run_dir)
+            given = [answer.payload.hex() for answer in hosted.answer(operations)]
             assert given == answers
         finally:
             host.close()

@@ -76,7 +76,7 @@ def _carry(
             home.command("service", "add", service, "--json")
         before_launch(home)
         home.command("launch", service, "--json")
-        home.command("media", "init", stick.root, "--json")
+        home.command("media", "init", stick.root, "--unsealed", "--json")
         home.command("checkpoint", service, "--media", stick.root, "--json")
         home.stop()
         stick.eject()

@@ -26,6 +26,9 @@ pytestmark = WHOLE
 
 INTERRUPTED = 130
 
+ENDED = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: 0}
+"""The exit code of what runs until it is ended, by the signal."""
+
 
 def left_of(site: Site, role: Role) -> list[str]:
     """What is left of a daemon that has ended, its sshd aside, once that had time to end."""
@@ -48,7 +51,7 @@ def test_a_session_ends(site: Site, how: str) -> None:
         assert site.sees("stop", "notes") == {"stopped": "notes"}
         assert process.wait(10) == 0
     else:
-        assert end(process, signal.Signals[how]) == INTERRUPTED
+        assert end(process, number := signal.Signals[how]) == ENDED[number]
     assert site.left_by_sessions() == []
     assert site.replicas_at("a") == []
     assert site.at_home()["client"] is None
@@ -71,7 +74,7 @@ def test_a_daemon_ends_while_its_machine_is_used(
     assert eventually(lambda: site.states().get("a") == "joined")
     role = site.home if name == "home" else site.spots[name]
     assert machines_at(site.bed, role.host.name)
-    assert role.end(number) == INTERRUPTED
+    assert role.end(number) == ENDED[number]
     assert left_of(site, role) == []
     site.adds(site.port(), "the other one answers")
 
@@ -146,7 +149,7 @@ def test_a_checkpoint_that_no_host_here_can_run(site: Site) -> None:
         assert lack in said.line
         assert site.replicas_at("a") == []
         assert machines_at(site.bed, "surrogate-a") == []
-        assert end(process, signal.SIGTERM) == INTERRUPTED
+        assert end(process, signal.SIGTERM) == 0
     said = site.fails("run", "notes", "--media", site.media, "--at", "a")
     assert said.code == 10
     assert site.left_by_sessions() == []

@@ -170,7 +170,7 @@ def test_ctrl_c_while_the_daemon_brings_a_checkpoint_onto_it(site: Site) -> None
     for number in range(5):
         root = site.folder / f"other-{number}"
         root.mkdir()
-        site.home.command("media", "init", root, "--json")
+        site.home.command("media", "init", root, "--unsealed", "--json")
         argv = site.home.argv("checkpoint", "notes", "--media", root)
         process = site.home.host.popen(argv, log=site.folder / "checkpoint.log")
         assert eventually(lambda root=root: packed_bytes(root) > 1 << 20)  # type: ignore[misc]

@@ -4,6 +4,7 @@
 
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from wire import (
     Identity,
     LocalProtocolError,
     SignatureInvalid,
+    SignerRevoked,
     SignerUnknown,
     allowed_signers_line,
     fingerprint,
@@ -102,6 +104,63 @@ def test_allowed_signers_say_who_may_sign_what(
         verify(me, "owner", "another-kind")
     with pytest.raises(LocalProtocolError):
         verify(me, "own er", KIND)
+
+
+def revoke_as_krl(path: Path, key: Identity) -> None:
+    argv = ["ssh-keygen", "-q", "-k", "-f", str(path), f"{key.path}.pub"]
+    subprocess.run(argv, check=True)
+
+
+def revoke_as_line(path: Path, key: Identity) -> None:
+    path.write_text(key.public + "\n")
+
+
+@pytest.mark.parametrize("revoke", [revoke_as_krl, revoke_as_line])
+def test_a_key_that_is_revoked_signs_no_more(
+    me: Identity, other: Identity, tmp_path: Path, revoke: Callable[[Path, Identity], None]
+) -> None:
+    allowed = tmp_path / "allowed"
+    lines = [allowed_signers_line("owner", k.public, namespaces=[KIND]) for k in (me, other)]
+    allowed.write_text("\n".join(lines) + "\n")
+
+    def verify(key: Identity) -> None:
+        signature = key.sign(b"data", KIND)
+        verify_signer(b"data", signature, allowed_signers=allowed, signer="owner", namespace=KIND)
+
+    verify(me)
+    revoke(tmp_path / "revoked_keys", me)
+    with pytest.raises(SignerRevoked, match=r"signs as owner no more: .*revoked_keys revokes it"):
+        verify(me)
+    verify(other)
+
+
+def test_what_is_no_list_of_revoked_keys_lets_nobody_sign(me: Identity, tmp_path: Path) -> None:
+    allowed = tmp_path / "allowed"
+    allowed.write_text(allowed_signers_line("owner", me.public, namespaces=[KIND]) + "\n")
+    revoked = tmp_path / "revoked_keys"
+    signature = me.sign(b"data", KIND)
+    revoked.symlink_to(tmp_path / "list")  # at first it leads nowhere
+    for content in (None, b"junk\n"):
+        if content:
+            (tmp_path / "list").write_bytes(content)
+        with pytest.raises(SignerRevoked):
+            verify_signer(
+                b"data", signature, allowed_signers=allowed, signer="owner", namespace=KIND
+            )
+
+
+def test_a_key_whose_time_is_over_signs_no_more(me: Identity, tmp_path: Path) -> None:
+    allowed = tmp_path / "allowed"
+    line = allowed_signers_line("owner", me.public, namespaces=[KIND])
+    allowed.write_text(line.replace("namespaces", 'valid-before="20200101",namespaces') + "\n")
+    with pytest.raises(SignerRevoked, match=r"valid-before in .* is over"):
+        verify_signer(
+            b"data",
+            me.sign(b"data", KIND),
+            allowed_signers=allowed,
+            signer="owner",
+            namespace=KIND,
+        )
 
 
 def test_known_hosts_lines_name_ports_but_22(me: Identity) -> None:

@@ -1,0 +1,44 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel config`: look at client.toml, and change it."""
+
+from __future__ import annotations
+
+import click
+
+from client.configuration import configuration
+from console import json_option, show
+
+
+@click.group("config")
+def command() -> None:
+    """What client.toml says.
+
+    docs/settings.md lists every key.
+    """
+
+
+@command.command("get")
+@click.argument("key")
+@json_option
+@click.pass_context
+def get(context: click.Context, key: str, as_json: bool) -> None:
+    """Show the value of KEY, such as `surrogates.cafe.port`."""
+    value = configuration(context).get(key)
+    if as_json or isinstance(value, dict):
+        show(value, as_json=as_json)
+    else:
+        click.echo(str(value).lower() if isinstance(value, bool) else value)
+
+
+@command.command("set")
+@click.argument("key")
+@click.argument("value")
+@json_option
+@click.pass_context
+def set_(context: click.Context, key: str, value: str, as_json: bool) -> None:
+    """Set KEY to VALUE; comments and all else stay as they are.
+
+    A value that cannot be meant is refused, and changes nothing.
+    """
+    show({key: configuration(context).set(key, value)}, as_json=as_json)

@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel surrogate`: the surrogates that are known."""
+
+from __future__ import annotations
+
+import click
+
+from client.configuration import configuration
+from client.settings import ClientSettings
+from console import json_option, show
+from satchel.errors import ConflictError
+from satchel.names import check_name
+
+
+@click.group("surrogate")
+def command() -> None:
+    """The surrogates that client.toml names.
+
+    `satchel pair` adds one with its keys.
+    """
+
+
+@command.command("add")
+@click.argument("name")
+@click.argument("destination")
+@click.option("--port", type=click.IntRange(1, 65535), default=22, help="Of sshd [default: 22].")
+@click.option("--socket", required=True, help="Of the daemon there; its `serve` says it.")
+@json_option
+@click.pass_context
+def add(
+    context: click.Context, name: str, destination: str, port: int, socket: str, as_json: bool
+) -> None:
+    """Add surrogate NAME at DESTINATION, as USER@HOST.
+
+    Its host key has to be in known_hosts, and yours has to be let in there.
+    """
+    settings = context.obj
+    assert isinstance(settings, ClientSettings)
+    check_name(name, "surrogate")
+    if name in settings.surrogates:
+        fix = f"remove it with `satchel surrogate rm {name}`"
+        raise ConflictError(f"there is a surrogate {name}", fix=fix)
+    values = {"destination": destination, "port": port, "socket": socket}
+    configuration(context).merge(f"surrogates.{name}", values)
+    show({"added": name}, as_json=as_json)
+
+
+@command.command("rm")
+@click.argument("name")
+@json_option
+@click.pass_context
+def rm(context: click.Context, name: str, as_json: bool) -> None:
+    """Remove surrogate NAME from client.toml. Its keys stay."""
+    settings = context.obj
+    assert isinstance(settings, ClientSettings)
+    settings.surrogate(name)
+    configuration(context).remove(f"surrogates.{name}")
+    show({"removed": name}, as_json=as_json)

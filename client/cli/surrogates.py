@@ -1,0 +1,34 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel surrogates`: what is near."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from client.nearby import nearby
+from client.settings import ClientSettings
+from console import json_option, show
+from wire import surrogates_here
+
+COLUMNS = ("name", "known", "address", "port", "round_trip_ms", "runs", "load_percent", "price")
+
+
+@click.command("surrogates")
+@json_option
+@click.pass_obj
+def command(settings: ClientSettings, as_json: bool) -> None:
+    """List the surrogates that are on this network, or known.
+
+    The nearest is first. `known` is its name in client.toml, `-` where it has none: pair with it
+    first. What a surrogate announces of itself is its own word.
+    """
+    rows = [asdict(row) for row in nearby(settings, surrogates_here())]
+    if not as_json:
+        for row in rows:
+            seconds = row["round_trip_seconds"]
+            row["round_trip_ms"] = None if seconds is None else seconds * 1000
+            row["load_percent"] = row["load"]
+    show(rows, as_json=as_json, columns=COLUMNS)

@@ -1,0 +1,97 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-home pair`: a code by which a laptop gets to know this home."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+
+import click
+
+from console import json_option, program_path, show, show_code
+from homeserver.cli.context import Context
+from homeserver.home import signers_line
+from satchel.files import write_durably
+from satchel.names import host_name
+from wire import (
+    PAIRING_PORT,
+    Grant,
+    Invitation,
+    PairRequest,
+    authorized_keys_line,
+    fingerprint,
+    host_keys,
+    own_address,
+)
+
+AUTHORIZED_KEYS = Path("~/.ssh/authorized_keys")
+
+
+@click.command("pair")
+@click.option("--at", "host", help="Where the laptop reaches this host [default: its address].")
+@click.option(
+    "--ssh-port", type=click.IntRange(1, 65535), default=22, help="Of sshd [default: 22]."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PAIRING_PORT,
+    help=f"Where the laptop asks [default: {PAIRING_PORT}; 0: any free one].",
+)
+@click.option(
+    "--authorized-keys",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=AUTHORIZED_KEYS,
+    show_default=True,
+    help="The file that says who may log in as you.",
+)
+@json_option
+@click.pass_obj
+def command(
+    context: Context,
+    host: str | None,
+    ssh_port: int,
+    port: int,
+    authorized_keys: Path,
+    as_json: bool,
+) -> None:
+    """Show a code by which one laptop gets to know this home.
+
+    The code is good for two minutes and three tries. The laptop runs what is shown. Its key may
+    then use this home and gets no shell, and it knows the keys of this host and of the owner.
+    """
+    context.require_own_store()
+    settings = context.settings
+    place = host or own_address()
+    keys = host_keys("127.0.0.1", ssh_port)
+    signer = signers_line(settings)
+    door = f"{program_path()} door"
+
+    def grant(request: PairRequest) -> Grant:
+        line = authorized_keys_line(request.public, door, comment=request.name)
+        _authorize(authorized_keys.expanduser(), line)
+        return Grant(
+            kind="home",
+            name=host_name(),
+            user=getpass.getuser(),
+            port=ssh_port,
+            socket=str(settings.socket),
+            host_keys=tuple(keys),
+            signer=signer,
+        )
+
+    with Invitation("home", grant, port=port) as invitation:
+        address = invitation.address(place, fingerprint(keys[0]))
+        show_code(address.uri, address.code, address.place, to_do="satchel pair")
+        laptop = invitation.wait()
+    show({"paired": laptop.name, "key": fingerprint(laptop.public)}, as_json=as_json)
+
+
+def _authorize(path: Path, line: str) -> None:
+    """Add a line; one that gives the same key more goes."""
+    blob = line.split()[-2]
+    old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    kept = [each for each in old if blob not in each.split()]
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_durably(path, "".join(f"{each}\n" for each in [*kept, line]).encode(), mode=0o600)

@@ -1,0 +1,77 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a home lacks, all of it at once: the home itself, its daemon, sshd, laptops, media."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from console import Finding
+from homeserver.settings import HomeSettings
+from satchel.errors import SatchelError
+from wire import HttpClient, host_keys
+
+LOCAL = "127.0.0.1"
+
+
+def preflight(settings: HomeSettings, ssh_port: int, authorized_keys: Path) -> list[Finding]:
+    """Everything that keeps this home from working, and then what keeps laptops from it. Never
+    fails."""
+    return [
+        *_of_home(settings),
+        *_of_daemon(settings),
+        *_of_sshd(ssh_port),
+        *_of_laptops(authorized_keys),
+    ]
+
+
+def _of_home(settings: HomeSettings) -> Iterator[Finding]:
+    try:
+        mode = settings.identity.stat().st_mode
+    except OSError:
+        yield Finding(f"there is no home in {settings.data}", "make one: `satchel-home init`")
+        return
+    if stat.S_IMODE(mode) & 0o077:
+        key = settings.identity
+        yield Finding(f"others may read the owner's key {key}", f"chmod 600 {key}")
+
+
+def _of_daemon(settings: HomeSettings) -> Iterator[Finding]:
+    """And what it says of its services."""
+    remedy = "start it: `satchel-home serve`"
+    if not settings.socket.exists():
+        yield Finding(f"no home server answers at {settings.socket}", remedy)
+        return
+    try:
+        with HttpClient(settings.socket, peer="the home server") as daemon:
+            services = daemon.get_json("/v1/services")
+    except SatchelError as error:
+        yield Finding(str(error), remedy)
+        return
+    if not services:
+        remedy = "build an image and add a service: `satchel-home image build`, `service add`"
+        yield Finding("this home has no services", remedy, "warning")
+
+
+def _of_sshd(port: int) -> Iterator[Finding]:
+    try:
+        host_keys(LOCAL, port)
+    except SatchelError as error:
+        remedy = "install openssh-server, or say its port with --ssh-port"
+        yield Finding(f"laptops cannot reach this home: {error.what}", remedy)
+
+
+def _of_laptops(authorized_keys: Path) -> Iterator[Finding]:
+    try:
+        lines = authorized_keys.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    keys = [line for line in lines if line.strip() and not line.startswith("#")]
+    if not any("satchel-home" in line or "restrict" in line for line in keys):
+        yield Finding(
+            f"no laptop is paired: {authorized_keys} has no line of one",
+            "`satchel-home pair`, then what it shows on the laptop",
+            "warning",
+        )

@@ -1,0 +1,118 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Makes what a package has beside the programs, from their commands: a man page each, and what the
+shells complete.
+
+.venv/bin/python scripts/manual.py FOLDER
+    man/PROGRAM.1, bash/PROGRAM, zsh/_PROGRAM, fish/PROGRAM.fish in that folder
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+from click.shell_completion import get_completion_class
+from reference import PROGRAMS, arguments_of, commands_of, help_of
+
+from satchel.errors import ROOTS
+
+FILES = {
+    "satchel": "client.toml",
+    "satchel-home": "home.toml",
+    "satchel-surrogate": "surrogate.toml",
+}
+PLACES = {"bash": "bash/{}", "zsh": "zsh/_{}", "fish": "fish/{}.fish"}
+
+
+def man_page(program: str) -> str:
+    """The page of section 1, as man's macros have it."""
+    package = PROGRAMS[program]
+    group: click.Group = importlib.import_module(package).group
+    what = (group.help or "").strip().splitlines()[0].rstrip(".")
+    lines = [
+        f'.TH {program.upper()} 1 {_day()} "Satchel {version("satchel")}" "Satchel"',
+        ".SH NAME",
+        f"{_text(program)} \\- {_text(what[:1].lower() + what[1:])}",
+        ".SH SYNOPSIS",
+        f".B {_text(program)}",
+        "[\\fIOPTION\\fR]... \\fICOMMAND\\fR [\\fIARGUMENT\\fR]...",
+        ".SH OPTIONS",
+        *_options(group),
+        ".SH COMMANDS",
+    ]
+    for path, command in commands_of(package):
+        lines += [f".SS {_text(' '.join([program, *path, *arguments_of(command)]))}"]
+        for number, paragraph in enumerate(help_of(command).split("\n\n")):
+            lines += [*([".PP"] if number else []), _text(paragraph)]
+        lines += _options(command)
+    return "\n".join([*lines, *_ending(program)]) + "\n"
+
+
+def _day() -> str:
+    """Of the build; reproducible builds say which."""
+    built = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+    return datetime.datetime.fromtimestamp(built, datetime.UTC).date().isoformat()
+
+
+def _options(command: click.Command) -> Iterator[str]:
+    for option in command.params:
+        if isinstance(option, click.Option):
+            names = ", ".join(f"\\fB{_text(name)}\\fR" for name in option.opts)
+            value = "" if option.is_flag else f" \\fI{_text(_metavar(option, command))}\\fR"
+            yield from (".TP", names + value, _text(option.help or "Show this."))
+
+
+def _metavar(option: click.Option, command: click.Command) -> str:
+    return option.make_metavar(click.Context(command))
+
+
+def _ending(program: str) -> Iterator[str]:
+    yield from (".SH FILES", ".TP", f".I ~/.config/satchel/{FILES[program]}")
+    yield from ("Settings.", ".TP", f".I /etc/satchel/{FILES[program]}")
+    yield _text("Settings of this machine, where a user has none.")
+    yield from (".SH EXIT STATUS", ".TP", ".B 0", "It is done.")
+    for root in ROOTS[1:]:
+        meaning = " ".join((root.__doc__ or "").split("\n\n")[0].split())
+        yield from (".TP", f".B {root.exit_code}", _text(meaning))
+    yield from (".TP", ".B 1", "A defect.")
+    yield from (".TP", ".B 130", _text("It was interrupted by Ctrl-C."))
+    others = ", ".join(f"\\fB{_text(name)}\\fR(1)" for name in PROGRAMS if name != program)
+    yield from (".SH SEE ALSO", others)
+
+
+def _text(text: str) -> str:
+    """Escaped for roff; what is in backticks is bold."""
+    safe = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
+    safe = re.sub(r"`([^`]*)`", r"\\fB\1\\fR", " ".join(safe.split()))
+    return "\\&" + safe if safe.startswith(".") else safe
+
+
+def completion(program: str, shell: str) -> str:
+    """What a shell reads to complete a program's words: it asks the program itself."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    variable = f"_{program.upper().replace('-', '_')}_COMPLETE"
+    return kind(importlib.import_module(PROGRAMS[program]).group, {}, program, variable).source()
+
+
+def main() -> None:
+    out = Path(sys.argv[1])
+    for program in PROGRAMS:
+        made = {f"man/{program}.1": man_page(program)}
+        made |= {place.format(program): completion(program, s) for s, place in PLACES.items()}
+        for name, text in made.items():
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            (out / name).write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

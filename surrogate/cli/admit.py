@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""`satchel-surrogate admit`: a code by which a guest gets in."""
+
+from __future__ import annotations
+
+import getpass
+
+import click
+
+from console import json_option, program_path, show, show_code
+from satchel.names import host_name
+from surrogate.settings import SurrogateSettings
+from wire import PAIRING_PORT, Authority, Grant, Invitation, PairRequest, fingerprint, own_address
+
+
+@click.command("admit")
+@click.option("--at", "host", help="Where guests reach this host [default: its address].")
+@click.option("--user", help="The account that guests log in to [default: yours].")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PAIRING_PORT,
+    help=f"Where the guest asks [default: {PAIRING_PORT}; 0: any free one].",
+)
+@json_option
+@click.pass_obj
+def command(
+    settings: SurrogateSettings,
+    host: str | None,
+    user: str | None,
+    port: int,
+    as_json: bool,
+) -> None:
+    """Show a code by which one guest gets in for 12 hours.
+
+    The code is good for two minutes and three tries. The guest runs what is shown, gets a
+    certificate, and from then on knows this site by its authority. Nobody edits a file.
+    """
+    authority = Authority.open(settings.authority)
+    name, account = settings.name or host_name(), user or getpass.getuser()
+    door = f"{program_path()} door"
+
+    def grant(request: PairRequest) -> Grant:
+        return Grant(
+            kind="surrogate",
+            name=name,
+            user=account,
+            port=settings.ssh_port,
+            socket=str(settings.socket),
+            host_authority=authority.hosts.public,
+            certificate=authority.certify_guest(request.public, user=account, command=door),
+        )
+
+    with Invitation("surrogate", grant, port=port) as invitation:
+        address = invitation.address(host or own_address(), authority.hosts.fingerprint)
+        show_code(address.uri, address.code, address.place, to_do="satchel pair")
+        guest = invitation.wait()
+    admitted = {"admitted": guest.name, "identity": fingerprint(guest.public)}
+    show(admitted, as_json=as_json)

@@ -1,0 +1,107 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon's own socket over HTTP: what its operator has there, with the token in the header.
+
+GET    /v1/status          HostStatus, with all replicas
+DELETE /v1/replicas/R      end all that is called so, whoever has it
+GET    /v1/tenants         {"tenants": [...], "banned": [...]}
+POST   /v1/tenants         {"identity": I}: admit it; {"socket": PATH, "forwarded": PATH}, where its
+                           API is and where sockets go that it forwards
+POST   /v1/tenants/end     {"identity": I}: end all that it has, and cut its connections
+POST   /v1/tenants/ban     {"identity": I}: the same, and admit it no more
+POST   /v1/tenants/unban   {"identity": I}
+
+Without the token a request is one of the tenant `account` (surrogate/api.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flask
+
+from satchel.errors import UsageError
+from surrogate.api import surrogate_app
+from surrogate.host import Host
+from surrogate.operator import HEADER
+from surrogate.tenant import Tenant
+from surrogate.tenant_sockets import TenantSockets
+
+
+def operator_app(host: Host, sockets: TenantSockets) -> flask.Flask:
+    """The application of the daemon's own socket."""
+    app = surrogate_app(host)
+
+    @app.before_request
+    def status_and_end() -> Any:
+        """These two are the operator's where the token is there, and the account's otherwise."""
+        if not host.operator.asks(flask.request.headers.get(HEADER)):
+            return None
+        replica = (flask.request.view_args or {}).get("replica")
+        if flask.request.method == "GET" and flask.request.path == "/v1/status":
+            return host.status().to_json()
+        if flask.request.method == "DELETE" and flask.request.path == f"/v1/replicas/{replica}":
+            host.end_every(str(replica))
+            return {}
+        return None
+
+    app.register_blueprint(_tenants(host, sockets))
+    return app
+
+
+def _tenants(host: Host, sockets: TenantSockets) -> flask.Blueprint:
+    routes = flask.Blueprint("tenants", __name__, url_prefix="/v1/tenants")
+
+    @routes.before_request
+    def require() -> None:
+        host.operator.require(flask.request.headers.get(HEADER))
+
+    @routes.get("")
+    def listed() -> Any:
+        told = [_told(host, sockets, tenant) for tenant in host.tenants.all()]
+        return {"tenants": told, "banned": host.tenants.banned()}
+
+    @routes.post("")
+    def admit() -> Any:
+        tenant = host.tenants.admit(_identity())
+        return {"socket": str(sockets.open(tenant)), "forwarded": str(tenant.forwarded)}
+
+    @routes.post("/end")
+    def end() -> Any:
+        _end(host.tenants.known(_identity()))
+        return {}
+
+    @routes.post("/ban")
+    def ban() -> Any:
+        identity = _identity()
+        host.tenants.ban(identity)
+        for tenant in host.tenants.all():
+            if tenant.identity == identity:
+                _end(tenant)
+        return {}
+
+    @routes.post("/unban")
+    def unban() -> Any:
+        host.tenants.unban(_identity())
+        return {}
+
+    def _end(tenant: Tenant) -> None:
+        sockets.end(tenant)
+        host.end_all(tenant)
+
+    return routes
+
+
+def _identity() -> object:
+    body = flask.request.get_json(silent=True)
+    if not isinstance(body, dict) or "identity" not in body:
+        raise UsageError("a tenant needs a JSON object with identity: text")
+    return body["identity"]
+
+
+def _told(host: Host, sockets: TenantSockets, tenant: Tenant) -> dict[str, Any]:
+    return {
+        "identity": tenant.identity,
+        "connections": sockets.connections(tenant),
+        **host.usage(tenant).to_json(),
+    }

@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A socket for each tenant's API, with threads and connections of its own.
+
+What waits in one holds nothing of another. A socket's name is drawn at random. It is opened when
+the tenant is admitted, and closed when nobody was connected for a while. The tenant's machines go
+on then, and the next time it has another socket.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from satchel.errors import StateError
+from surrogate.api import MAX_BODY, body_limit, surrogate_app
+from surrogate.host import Host
+from surrogate.tenant import ACCOUNT, CapReached, Tenant, TenantCaps
+from wire import Intake, Server, serve
+
+logger = logging.getLogger(__name__)
+
+IDLE_SECONDS = 120.0
+LOOK_SECONDS = 5.0
+
+MOST = 128
+"""Sockets that are open at once."""
+
+GRACE_SECONDS = 1.0
+"""What a request has that is under way when its tenant is ended."""
+
+
+@dataclass
+class _Open:
+    server: Server
+    heard: float
+
+
+class TenantSockets:
+    """Of one daemon. Thread-safe; `close` ends them all."""
+
+    def __init__(self, host: Host, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._host = host
+        self._folder = host.settings.tenants_folder
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for left in self._folder.glob("*.sock"):
+            left.unlink(missing_ok=True)
+        self._idle_seconds = idle_seconds
+        self._lock = threading.Lock()
+        self._open: dict[str, _Open] = {}
+        self._closing = threading.Event()
+        look = min(LOOK_SECONDS, idle_seconds / 2)
+        self._thread = threading.Thread(
+            target=self._watch, args=(look,), name="tenants", daemon=True
+        )
+        self._thread.start()
+
+    def open(self, tenant: Tenant) -> Path:
+        """Where that tenant's API is, from now on if it was nowhere. Raises CapReached where too
+        many are open, StateError while the daemon ends."""
+        with self._lock:
+            if self._closing.is_set():
+                raise StateError(f"{self._host.name} is being stopped")
+            if tenant.identity == ACCOUNT:
+                return self._host.settings.socket
+            found = self._open.get(tenant.identity)
+            if found is None:
+                found = self._open[tenant.identity] = _Open(self._serve(tenant), 0.0)
+            found.heard = time.monotonic()
+            return found.server.path
+
+    def connections(self, tenant: Tenant) -> int:
+        """How many that tenant has now."""
+        with self._lock:
+            found = self._open.get(tenant.identity)
+            return found.server.connections if found else 0
+
+    def end(self, tenant: Tenant) -> None:
+        """Close its socket, and cut its connections. Harmless where there is none."""
+        with self._lock:
+            found = self._open.pop(tenant.identity, None)
+        if found:
+            found.server.close(grace=GRACE_SECONDS)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closing.set()
+            ended = [*self._open.values()]
+            self._open.clear()
+        for found in ended:
+            found.server.close(grace=GRACE_SECONDS)
+        self._thread.join()
+
+    def _serve(self, tenant: Tenant) -> Server:
+        if len(self._open) >= MOST:
+            raise CapReached(
+                f"{self._host.name} serves no more tenants at once",
+                why=f"{MOST} are connected",
+                fix="try again later, or use another surrogate",
+            )
+        return serve(
+            surrogate_app(self._host, tenant),
+            self._folder / f"{secrets.token_hex(8)}.sock",
+            threads=tenant.caps.requests,
+            max_body=MAX_BODY,
+            intake=intake_of(tenant.caps),
+        )
+
+    def _watch(self, look: float) -> None:
+        while not self._closing.wait(look):
+            now = time.monotonic()
+            with self._lock:
+                for found in self._open.values():
+                    if found.server.connections:
+                        found.heard = now
+                idle = [
+                    self._open.pop(identity)
+                    for identity, found in [*self._open.items()]
+                    if now - found.heard > self._idle_seconds
+                ]
+            for found in idle:
+                found.server.close()
+
+
+def intake_of(caps: TenantCaps) -> Intake:
+    """What the server of a tenant's API takes of requests."""
+    return Intake(caps.connections, caps.body_mib << 20, body_limit)

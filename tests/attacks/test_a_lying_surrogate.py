@@ -1,0 +1,283 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A surrogate answers falsely, and its operator may cut home off."""
+
+import contextlib
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from client.answers import Answer
+from client.endpoints import HOME
+from client.feed import FeedState
+from client.journal import Journal
+from client.provisional import Limit, NotConfirmed
+from client.reads import SAMPLED
+from client.session import Session
+from client.settings import Policy
+from replay import Operation, Response
+from satchel.ids import OperationNumber
+from tests.client.replicas import InProcess, silence
+from tests.client.test_journal import Places
+from tests.client.world import World, post
+from tests.needs import requires
+from tests.waiting import eventually
+
+START = OperationNumber(0)
+
+CERTAIN = 20 * SAMPLED
+"""Lies of which one is caught but once in a thousand million times."""
+
+Lie = Callable[[bytes], bytes]
+
+
+class Shelf(InProcess):
+    """A read says what it was asked and which operation was the last one. lie: what becomes of
+    an answer; it is not told which of them is a sample."""
+
+    def __init__(self, name: str, lie: Lie = lambda truth: truth, **how: float) -> None:
+        super().__init__(name, **how)  # type: ignore[arg-type]
+        self.lie = lie
+        self.told = 0
+        self.says = lambda operation: self._say(b"did %d" % operation.number)
+
+    def read(self, operations: Sequence[Operation]) -> list[Response]:
+        answers = super().read(operations)
+        return [Response(a.number, self._say(b"after %d" % self.last)) for a in answers]
+
+    def _say(self, truth: bytes) -> bytes:
+        said = self.lie(truth)
+        self.told += said != truth
+        return said
+
+
+def mutated(chance: random.Random) -> Lie:
+    """One byte of the answer is another one, or is missing, or one too many."""
+
+    def lie(truth: bytes) -> bytes:
+        place, byte = chance.randrange(len(truth)), chance.randrange(1, 256)
+        return chance.choice(
+            [
+                truth[:place] + bytes([truth[place] ^ byte]) + truth[place + 1 :],
+                truth[:place] + truth[place + 1 :],
+                truth[:place] + bytes([byte]) + truth[place:],
+            ]
+        )
+
+    return lie
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Iterator[Places]:
+    made = Places(tmp_path)
+    yield made
+    made.close()
+
+
+def start(journal: Journal, policy: Policy, limit: str = "60s,20", **how: object) -> Session:
+    return Session(
+        journal,
+        stateful=True,
+        response_seconds=30.0,
+        policy=policy,
+        read_only=lambda operation: operation.payload.startswith(b"read"),
+        limit=Limit.parse(limit),
+        **how,  # type: ignore[arg-type]
+    )
+
+
+def call(session: Session, text: str = "write") -> Answer:
+    return session.call(lambda number, time_ns, seed: text.encode())
+
+
+def meet(session: Session, *replicas: InProcess) -> None:
+    """All take part and have executed one operation; the last one is the nearest."""
+    for replica in replicas:
+        session.add(replica, START)
+    call(session)
+    assert eventually(lambda: all(replica.last == 1 for replica in replicas))
+    for feed in session.feeds():
+        for _ in range(64):
+            feed.pace.note(0.001 if feed.name == replicas[-1].name else 1.0)
+
+
+def caught(session: Session) -> bool:
+    feed = session.feed("a")
+    return feed is not None and feed.state is FeedState.QUARANTINED
+
+
+def reads_until_caught(session: Session, most: int) -> int:
+    for count in range(most):
+        if caught(session):
+            return count
+        call(session, "read")
+    assert eventually(lambda: caught(session))
+    return most
+
+
+@pytest.mark.parametrize("policy", ["nearest", "hedge"])
+def test_one_that_always_lies_is_caught_by_a_sample(places: Places, policy: Policy) -> None:
+    session = start(places.journal(), policy)
+    liar = Shelf("a")
+    meet(session, Shelf(HOME), liar)
+    liar.lie = lambda truth: truth + b" and more"
+    reads_until_caught(session, CERTAIN)
+    assert call(session, "read").payload == b"after 1"
+    session.close()
+
+
+def test_ten_of_ten_liars_are_caught_in_about_the_number_of_reads_that_samples_promise(
+    tmp_path: Path,
+) -> None:
+    """Each lies once in four times. A limit of its own would have home asked more often."""
+    counts = []
+    for number in range(10):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        places = Places(folder)
+        session, chance = start(places.journal(), "nearest", "unlimited"), random.Random(number)
+        liar = Shelf("a")
+        meet(session, Shelf(HOME), liar)
+        lie = mutated(chance)
+        liar.lie = lambda truth, c=chance, f=lie: f(truth) if c.random() < 0.25 else truth  # type: ignore[misc]
+        counts.append(reads_until_caught(session, 4 * CERTAIN))
+        session.close()
+        places.close()
+    assert sum(counts) / len(counts) < 4 * 4 * SAMPLED  # four times what is expected
+
+
+def test_an_honest_surrogate_is_never_accused_however_much_is_written_meanwhile(
+    places: Places,
+) -> None:
+    """Samples are compared at the same number: home, which is slower, may not have seen more."""
+    session = start(places.journal(), "nearest", sample=lambda: True)
+    home = Shelf(HOME, slow=0.003)
+    meet(session, home, Shelf("a"))
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.is_set():
+            call(session)
+
+    writers = [threading.Thread(target=write) for _ in range(3)]
+    for writer in writers:
+        writer.start()
+    for _ in range(500):
+        call(session, "read")
+    done.set()
+    for writer in writers:
+        writer.join()
+    assert session.tally.samples > 100
+    assert session.tally.diverged == 0
+    assert not caught(session)
+    session.close()
+
+
+def test_with_home_cut_off_no_more_than_the_limit_is_believed(places: Places) -> None:
+    session = start(places.journal(), "nearest")
+    home, liar = Shelf(HOME), Shelf("a")
+    meet(session, home, liar)
+    home.fault = silence(HOME)
+    liar.lie = lambda truth: b"a lie"
+    assert eventually(lambda: session.provisional.count == 0)
+    believed = 0
+    for text in ["write", "read"] * 100:
+        with contextlib.suppress(NotConfirmed):
+            believed += call(session, text).payload == b"a lie"
+    assert 0 < believed <= 20
+    last = session.journal.last
+    with pytest.raises(NotConfirmed, match="home does not answer"):
+        call(session)
+    assert session.journal.last == last  # and nothing more is logged
+    home.fault = None
+    assert eventually(lambda: caught(session))
+    session.close()
+
+
+def test_many_at_once_are_held_to_the_same_limit(places: Places) -> None:
+    session = start(places.journal(), "all")
+    home, liar = Shelf(HOME), Shelf("a")
+    meet(session, home, liar)
+    home.gate.clear()
+    liar.lie = lambda truth: b"a lie"
+    answers: list[Answer] = []
+    callers = [threading.Thread(target=lambda: answers.append(call(session))) for _ in range(60)]
+    for caller in callers:
+        caller.start()
+    assert eventually(lambda: liar.last == 61)
+    assert len([a for a in list(answers) if a.payload == b"a lie"]) <= 20
+    home.gate.set()
+    for caller in callers:
+        caller.join()
+    assert sum(answer.payload == b"a lie" for answer in answers) <= 20
+    assert len(answers) == 60  # home has answered the others
+    session.close()
+
+
+def test_after_the_time_nothing_more_is_believed(places: Places) -> None:
+    session = start(places.journal(), "all", "1s,1000")
+    home, near = Shelf(HOME), Shelf("a")
+    meet(session, home, near)
+    home.fault = silence(HOME)
+    assert call(session).leader == "a"
+
+    def refused() -> bool:
+        try:
+            call(session)
+        except NotConfirmed:
+            return True
+        return False
+
+    assert eventually(refused)
+    home.fault = None
+    assert eventually(lambda: session.provisional.count == 0)
+    assert call(session).number == session.journal.last
+    session.close()
+
+
+@pytest.mark.parametrize("how", [{"limit": "unlimited"}, {"trusted": ["a"]}])
+def test_the_owner_may_say_that_home_is_off(places: Places, how: dict[str, object]) -> None:
+    session = start(places.journal(), "all", **how)  # type: ignore[arg-type]
+    home = Shelf(HOME)
+    meet(session, home, Shelf("a"))
+    home.fault = silence(HOME)
+    assert {call(session).leader for _ in range(100)} == {"a"}
+    session.close()
+
+
+@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.nightly)])
+def test_each_mutated_answer_is_caught(places: Places, count: int) -> None:
+    """Under `all`: by the very operation that is answered falsely."""
+    session = start(places.journal(), "all")
+    home = Shelf(HOME)
+    session.add(home, START)
+    lie, chance = mutated(random.Random(29)), random.Random(29)
+    for number in range(count):
+        liar = Shelf("a", lie, last=session.journal.last)
+        feed = session.add(liar, session.journal.last)
+        for _ in range(chance.randrange(1, 5)):
+            call(session)
+        assert eventually(lambda f=feed: f.state is FeedState.QUARANTINED), number  # type: ignore[misc]
+        session.drop("a")
+    assert session.tally.diverged >= count
+    session.close()
+
+
+@requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
+def test_a_whole_session_whose_home_is_cut_off_stops(carried: World) -> None:
+    runner = carried.runner(provisional="600s,5")
+    url = carried.proxy(runner)
+    runner.move("a")
+    assert post(url).status_code == 200
+    assert eventually(lambda: runner.status()["provisional"] == 0)
+    carried.home.cut()
+    answers = [post(url) for _ in range(8)]
+    assert [answer.status_code for answer in answers[:5]] == [200] * 5
+    assert {answer.status_code for answer in answers[5:]} == {503}
+    assert runner.status()["provisional"] == 5
+    carried.home.mend()
+    assert eventually(lambda: runner.status()["provisional"] == 0)
+    assert post(url).status_code == 200

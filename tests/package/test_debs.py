@@ -1,0 +1,134 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The packages that people install: built, installed where nothing else is, and used there."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.needs import requires
+from tests.package.clean_root import CleanRoot, Machine
+from tests.repository import tree
+from tests.waiting import eventually
+
+pytestmark = [
+    pytest.mark.nightly,
+    requires("root", "mmdebstrap", "dh", "dh_python3", "lintian", "fuse"),
+]
+
+SURROGATE = "satchel-surrogate.service"
+PROGRAMS = ("satchel", "satchel-home", "satchel-surrogate")
+SUITE = platform.freedesktop_os_release()["VERSION_CODENAME"]
+"""The Debian that packages are built for here."""
+
+
+@pytest.fixture(scope="module")
+def packages() -> list[Path]:
+    """The four debs, made now."""
+    subprocess.run([str(tree.ROOT / "scripts" / "package")], check=True, timeout=1800)
+    found = sorted((tree.ROOT / "build" / "package").glob("*.deb"))
+    debs = [path for path in found if "-dbgsym_" not in path.name]
+    assert len(debs) == 4
+    return debs
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory, packages: list[Path]) -> Iterator[CleanRoot]:
+    """A Debian in which they are installed, with what `satchel try` wants, and a user `ada`."""
+    folder = tmp_path_factory.mktemp("clean")
+    made = CleanRoot.make(folder / "root", SUITE, ["systemd-sysv", "iproute2", "openssh-server"])
+    (made.folder / "packages").mkdir()
+    for deb in packages:
+        shutil.copy(deb, made.folder / "packages")
+    made.run("apt-get", "update")
+    made.run("sh", "-c", "apt-get install -y --no-install-recommends /packages/*.deb")
+    made.run("useradd", "--create-home", "--shell", "/bin/bash", "ada")
+    yield made
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def machine(root: CleanRoot) -> Iterator[Machine]:
+    """The same, booted."""
+    with root.booted() as booted:
+        booted.run("ip", "link", "set", "lo", "up")
+        yield booted
+
+
+def test_lintian_finds_nothing(packages: list[Path]) -> None:
+    argv = ["lintian", "--allow-root", "--tag-display-limit", "0", *map(str, packages)]
+    checked = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout) == (0, "")
+
+
+def test_programs_say_their_version(root: CleanRoot) -> None:
+    for program in PROGRAMS:
+        assert root.run(program, "--version").startswith(f"{program}, version ")
+
+
+def test_a_surrogate_runs_shut_in_and_ends_when_it_is_told(machine: Machine) -> None:
+    assert machine.property_of(SURROGATE, "ActiveState") == "active"
+    status = json.loads(machine.run("satchel-surrogate", "status", "--json"))
+    assert status["cell"].startswith("on, "), status
+    machine.run("systemctl", "stop", SURROGATE)
+    assert machine.property_of(SURROGATE, "Result") == "success"
+    machine.run("systemctl", "start", SURROGATE)
+
+
+def test_an_upgrade_replaces_the_daemon_by_one_that_takes_over(machine: Machine) -> None:
+    """Not by one that is stopped first, which would end the machines of its clients."""
+    before = machine.property_of(SURROGATE, "MainPID")
+    begun = machine.property_of(SURROGATE, "NRestarts")
+    machine.run("sh", "-c", "dpkg -i /packages/*.deb")
+    assert eventually(lambda: machine.property_of(SURROGATE, "MainPID") not in (before, "0"))
+    assert eventually(lambda: machine.property_of(SURROGATE, "ActiveState") == "active")
+    assert int(machine.property_of(SURROGATE, "NRestarts")) == int(begun) + 1
+    log = machine.run("journalctl", "--no-pager", "-u", SURROGATE)
+    assert "left 0 replicas to the next surrogate" in log
+
+
+def test_a_home_of_the_machine_is_three_commands(machine: Machine) -> None:
+    machine.run("cp", "/usr/share/doc/satchel-home/examples/home.toml", "/etc/satchel/")
+    machine.run("satchel-home", "init", user="satchel-home")
+    machine.run("systemctl", "start", "satchel-home")
+    assert machine.property_of("satchel-home", "ActiveState") == "active"
+    machine.run("systemctl", "stop", "satchel-home")
+    assert machine.property_of("satchel-home", "Result") == "success"
+    machine.run("rm", "/etc/satchel/home.toml")
+
+
+def test_a_newcomer_tries_everything(root: CleanRoot) -> None:
+    """As an ordinary user, with nothing but the packages; from here to a browser by the network."""
+    said = root.run(
+        *("sh", "-c", "ip link set lo up; exec su - ada -c 'satchel try --once --json'"),
+        seconds=1200.0,
+    )
+    told = json.loads(said)
+    assert told["note"] is True
+    assert len(told["steps"]) >= 7
+    assert not list((root.folder / "tmp").glob("satchel-try-*"))
+
+
+@requires("pipx")
+def test_a_wheel_brings_its_libraries(tmp_path: Path, packages: list[Path]) -> None:
+    """Into an environment of its own, as pipx makes it."""
+    (wheel,) = (tree.ROOT / "build" / "package").glob("satchel-*.whl")
+    places = {"PIPX_HOME": str(tmp_path / "home"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | places
+    subprocess.run(["pipx", "install", wheel], check=True, env=environment, timeout=600)
+    for program in PROGRAMS:
+        said = subprocess.check_output([tmp_path / "bin" / program, "--version"], text=True)
+        assert said.startswith(f"{program}, version ")
+    inside = tmp_path / "home" / "venvs" / "satchel"
+    look = "import chunkstore._native._core as a, shares.fuse._native._fuse as b; print(a.__file__)"
+    native = subprocess.check_output([inside / "bin/python", "-I", "-c", look], text=True).strip()
+    libraries = subprocess.check_output(["ldd", native], text=True)
+    assert str(inside) in next(row for row in libraries.splitlines() if "leveldb" in row)
+    assert sys.prefix not in native

@@ -1,0 +1,175 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What packages have beside the programs: man pages, what real shells complete, systemd's units."""
+
+import contextlib
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.needs import requires
+from tests.repository import tree
+
+PROGRAMS = ("satchel", "satchel-home", "satchel-surrogate")
+BIN = Path(sys.executable).parent
+SYSTEM_UNITS = sorted((tree.ROOT / "debian").glob("*.service"))
+USER_UNITS = sorted((tree.ROOT / "debian" / "user").glob("*.service"))
+
+EXPOSURE = 45
+"""The most that `systemd-analyze security` may say of a daemon, in tenths: its "OK" ends at 49."""
+
+SHOWN_SECONDS = 60.0
+
+
+@pytest.fixture(scope="module")
+def manual(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what scripts/manual.py makes."""
+    folder = tmp_path_factory.mktemp("manual")
+    argv = [sys.executable, str(tree.ROOT / "scripts" / "manual.py"), str(folder)]
+    subprocess.run(argv, check=True, env=os.environ | {"PYTHONPATH": str(tree.ROOT)})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of somebody with a home that has a volume, and a client that knows a site."""
+    folder = tmp_path_factory.mktemp("person")
+    environment = os.environ | {
+        "HOME": str(folder),
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "TERM": "dumb",
+        **{
+            f"XDG_{kind}": str(folder / kind.lower())
+            for kind in ("CONFIG_HOME", "DATA_HOME", "STATE_HOME", "CACHE_HOME", "RUNTIME_DIR")
+        },
+    }
+    (folder / "disk.raw").write_bytes(b"content" * 4096)
+    for words in (["init"], ["import", str(folder / "disk.raw"), "kept-volume"]):
+        argv = [str(BIN / "satchel-home"), *words]
+        subprocess.run(argv, check=True, env=environment, capture_output=True)
+    (folder / "config_home/satchel").mkdir(parents=True)
+    settings = '[surrogates.corner-cafe]\ndestination = "me@there"\nsocket = "/run/s"\n'
+    (folder / "config_home/satchel/client.toml").write_text(settings)
+    return environment
+
+
+LINES = {
+    "satchel-home export ke": "kept-volume",
+    "satchel-home image build not": "notes",
+    "satchel run guestbook --at corner": "corner-cafe",
+    "satchel-surrogate stat": "status",
+}
+"""What somebody types, and what has to come of it."""
+
+EVERY_LINE = pytest.mark.parametrize("line", LINES)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@requires("mandoc")
+def test_a_man_page_is_well_formed_and_has_every_command(manual: Path, program: str) -> None:
+    page = manual / "man" / f"{program}.1"
+    checked = subprocess.run(
+        ["mandoc", "-T", "lint", "-W", "warning", page], check=False, capture_output=True, text=True
+    )
+    assert checked.stdout + checked.stderr == ""
+    text = subprocess.run(
+        ["mandoc", "-T", "ascii", page], check=True, capture_output=True, text=True
+    ).stdout
+    shown = " ".join(re.sub(r".\x08", "", text).split())
+    reference = tree.text(Path("docs/commands.md"))
+    usages = [u for u in re.findall(r"^### `(.+)`$", reference, re.M) if u.split()[0] == program]
+    assert len(usages) > 3
+    assert [usage for usage in usages if usage not in shown] == []
+
+
+@EVERY_LINE
+def test_bash_completes(manual: Path, person: dict[str, str], line: str) -> None:
+    words = line.split()
+    function = "_" + words[0].replace("-", "_") + "_completion"
+    script = (
+        f"source {manual}/bash/{words[0]}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; "
+        f'complete -p {words[0]} >/dev/null; {function} {words[0]}; echo "${{COMPREPLY[@]}}"'
+    )
+    argv = ["bash", "--norc", "-c", script]
+    said = subprocess.run(argv, env=person, check=True, capture_output=True, text=True).stdout
+    assert said.split() == [LINES[line]]
+
+
+@EVERY_LINE
+@requires("fish")
+def test_fish_completes(manual: Path, person: dict[str, str], line: str) -> None:
+    script = f"source {manual}/fish/{line.split(maxsplit=1)[0]}.fish; complete -C '{line}'"
+    argv = ["fish", "--no-config", "-c", script]
+    said = subprocess.run(argv, env=person, check=True, capture_output=True, text=True).stdout
+    assert [row.split("\t")[0] for row in said.splitlines()] == [LINES[line]]
+
+
+@contextlib.contextmanager
+def terminal(argv: list[str], environment: dict[str, str]) -> Iterator[int]:
+    """A program on a terminal of its own; the descriptor of this end."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        argv, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
+    os.close(theirs)
+    try:
+        yield ours
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+@EVERY_LINE
+@requires("zsh")
+def test_zsh_completes(manual: Path, person: dict[str, str], line: str) -> None:
+    begin = f"fpath=({manual}/zsh $fpath); autoload -U compinit; compinit -u -D; PS1=; echo r''eady"
+    with terminal(["zsh", "-f", "-i"], person) as shell:
+        os.write(shell, begin.encode() + b"\n")
+        assert_shows(shell, "ready")
+        os.write(shell, line.encode() + b"\t")
+        assert_shows(shell, LINES[line])
+
+
+def assert_shows(shell: int, text: str) -> None:
+    """Sooner or later."""
+    said = b""
+    os.set_blocking(shell, False)
+    deadline = time.monotonic() + SHOWN_SECONDS
+    while text.encode() not in said:
+        assert time.monotonic() < deadline, said
+        with contextlib.suppress(BlockingIOError):
+            said += os.read(shell, 4096)
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("unit", [*SYSTEM_UNITS, *USER_UNITS], ids=lambda unit: str(unit.name))
+@requires("systemd-analyze")
+def test_systemd_understands_a_unit(tmp_path: Path, unit: Path) -> None:
+    """With the programs where they are here."""
+    copy = tmp_path / unit.name.replace("@.", "@instance.")
+    copy.write_text(unit.read_text().replace("=/usr/bin/satchel", f"={BIN}/satchel"))
+    who = ["--user"] if unit in USER_UNITS else ["--system"]
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *who, copy],
+        env=os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unit", SYSTEM_UNITS, ids=lambda unit: str(unit.name))
+@requires("systemd-analyze")
+def test_a_daemon_of_the_system_is_exposed_little(unit: Path) -> None:
+    argv = ["systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSURE}", str(unit)]
+    checked = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout[-200:]

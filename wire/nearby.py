@@ -1,0 +1,220 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who is on this network: surrogates announce themselves by mDNS (DNS-SD), clients listen.
+
+What is announced is a stranger's word: anybody on the network may say anything. It tells where a
+surrogate could be asked, and nothing that is believed. Who answers there proves itself by its host
+key, as ever. docs/formats/announcement.md has the fields.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from satchel.names import NAME
+from wire.errors import printable
+
+if TYPE_CHECKING:
+    from zeroconf import ServiceInfo, ServiceStateChange, Zeroconf
+
+logger = logging.getLogger(__name__)
+
+SERVICE = "_satchel._tcp.local."
+
+REFRESH_SECONDS = 30.0
+"""How often what is announced is looked at again."""
+
+LOOK_SECONDS = 2.0
+"""How long to listen for those that are here: each answers within a second."""
+
+RESOLVE_SECONDS = 2.0
+
+SEEN_LIMIT = 256
+"""Surrogates that are listed at most, whatever a network says."""
+
+TEXT_LIMIT = 80
+
+CONNECT_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """What a surrogate says of itself. port: of its sshd; runs: accelerators, as in HostStatus;
+    load: part of the memory for guests that is in use, in percent; price: for people."""
+
+    name: str
+    port: int
+    version: str = ""
+    runs: tuple[str, ...] = ()
+    load: int = 0
+    price: str = ""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An announcement, and the address that it came with."""
+
+    announcement: Announcement
+    address: str
+
+
+class Announcer:
+    """Announces from `start` until `close`, and again where what there is to say has changed.
+
+    Never fails: a host without a network has nobody to tell, and that is logged.
+    """
+
+    def __init__(self, say: Callable[[], Announcement]) -> None:
+        """say: what is true now; called by a thread of this object's."""
+        self._say = say
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="announcing")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Say goodbye. Returns when the thread has ended."""
+        self._closing.set()
+        if self._thread.ident:
+            self._thread.join()
+
+    def _run(self) -> None:
+        from zeroconf import Error, Zeroconf  # it takes half a second, and asyncio
+
+        while not self._closing.is_set():
+            try:
+                with contextlib.closing(Zeroconf()) as network:
+                    self._announce(network)
+            except (OSError, Error) as error:
+                logger.warning("cannot announce this surrogate: %s", error)
+                self._closing.wait(REFRESH_SECONDS)
+
+    def _announce(self, network: Zeroconf) -> None:
+        """Until the end, or until this host's addresses are others."""
+        addresses, said = _own_addresses(), self._say()
+        network.register_service(_info(said, addresses), allow_name_change=True)
+        while not self._closing.wait(REFRESH_SECONDS):
+            if _own_addresses() != addresses:
+                return
+            if (now := self._say()) != said:
+                network.update_service(_info(now, addresses))
+                said = now
+
+
+class Listener:
+    """Hears of the surrogates on this network, from its making until `close`. Thread-safe."""
+
+    def __init__(self) -> None:
+        """Raises OSError where there is no network."""
+        from zeroconf import ServiceBrowser, Zeroconf
+
+        self._lock = threading.Lock()
+        self._names: set[str] = set()
+        self._network = Zeroconf()
+        ServiceBrowser(self._network, SERVICE, handlers=[self._on_change])
+
+    def seen(self) -> list[Seen]:
+        """Those that are here now, sorted by their names; well-formed and bounded, and else
+        strangers' words."""
+        with self._lock:
+            names = sorted(self._names)
+        patience = round(RESOLVE_SECONDS * 1000)
+        infos = [self._network.get_service_info(SERVICE, name, patience) for name in names]
+        found = [seen for info in infos if info and (seen := _seen(info))]
+        return sorted(found, key=lambda seen: seen.announcement.name)
+
+    def close(self) -> None:
+        self._network.close()
+
+    def _on_change(
+        self, zeroconf: Zeroconf, service_type: str, name: str, state_change: ServiceStateChange
+    ) -> None:
+        """Called by zeroconf, with these names, on its thread."""
+        with self._lock:
+            if state_change.name == "Removed":
+                self._names.discard(name)
+            elif len(self._names) < SEEN_LIMIT:
+                self._names.add(name)
+
+
+def surrogates_here(seconds: float = LOOK_SECONDS) -> list[Seen]:
+    """Who answers within so many seconds; nobody where there is no network."""
+    try:
+        with contextlib.closing(Listener()) as listener:
+            time.sleep(seconds)
+            return listener.seen()
+    except OSError as error:
+        logger.info("no network to look for surrogates on: %s", error)
+        return []
+
+
+def round_trip(host: str, port: int) -> float | None:
+    """Seconds to that host and back, by the shortest of three TCP connections to its sshd; None
+    where it does not answer. One that refuses has answered."""
+    found: list[float] = []
+    for _ in range(3):
+        began = time.monotonic()
+        try:
+            socket.create_connection((host, port), CONNECT_SECONDS).close()
+        except ConnectionRefusedError:
+            pass
+        except OSError:
+            return min(found, default=None)
+        found.append(time.monotonic() - began)
+    return min(found)
+
+
+def _info(said: Announcement, addresses: tuple[str, ...]) -> ServiceInfo:
+    from zeroconf import ServiceInfo
+
+    return ServiceInfo(
+        SERVICE,
+        f"{said.name}.{SERVICE}",
+        port=said.port,
+        parsed_addresses=list(addresses),
+        server=f"{said.name}.local.",
+        properties={
+            "version": said.version,
+            "runs": ",".join(said.runs),
+            "load": str(said.load),
+            "price": said.price[:TEXT_LIMIT],
+        },
+    )
+
+
+def _seen(info: ServiceInfo) -> Seen | None:
+    """None for what no surrogate of ours says."""
+    name = info.name.removesuffix(f".{SERVICE}")
+    name, addresses = name.partition(" ")[0].lower(), info.parsed_addresses()
+    if not NAME.fullmatch(name) or not addresses or not info.port:
+        return None
+    texts = {
+        key.decode("utf-8", "replace"): printable(value.decode("utf-8", "replace"), TEXT_LIMIT)
+        for key, value in info.properties.items()
+        if value is not None
+    }
+    load = texts.get("load", "")
+    said = Announcement(
+        name=name,
+        port=info.port,
+        version=texts.get("version", ""),
+        runs=tuple(word for word in texts.get("runs", "").split(",") if word in ("kvm", "tcg")),
+        load=min(100, int(load)) if load.isascii() and load.isdecimal() else 0,
+        price=texts.get("price", ""),
+    )
+    return Seen(said, addresses[0])
+
+
+def _own_addresses() -> tuple[str, ...]:
+    import ifaddr  # zeroconf brings it
+
+    found = [ip.ip for adapter in ifaddr.get_adapters() for ip in adapter.ips if ip.is_IPv4]
+    return tuple(sorted(str(ip) for ip in found if not str(ip).startswith("127.")))
