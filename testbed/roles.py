@@ -71,6 +71,7 @@ class Role:
             address=self.host.address,
             port=self.host.ssh_port,
             prefix=self.host.prefix,
+            door=self.argv("door"),
         )
         self._daemon = self.host.popen(self.argv("serve"), log=self.log)
         await_up(self.program, self._daemon, lambda: listens(self.run_dir / name), self.log)

@@ -5,9 +5,8 @@
     with Sshd.start(folder, authorized=[identity.public]) as sshd:
         host = sshd.host("home", identity.path, known_hosts)
 
-It lets in only the starting user by public key, forwards Unix sockets, and replaces stale ones.
-AllowTcpForwarding stays on: without it sshd forwards no Unix sockets either. As root it needs
-sshd's privilege separation folder, which it makes. Its folder is the home of its sessions, because
+It lets in only the starting user by public key, and forwards nothing. With a door its sessions are
+that and nothing else, as at a host in use. As root it needs sshd's privilege separation folder, which it makes. Its folder is the home of its sessions, because
 what a person's shell does at its start is no part of a test.
 """
 
@@ -16,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import shlex
 import shutil
 import signal
 import socket
@@ -26,7 +26,7 @@ from pathlib import Path
 
 from satchel.errors import UnsupportedError
 from testbed.starting import await_up
-from wire import Identity, Peer, SshHost, known_hosts_line
+from wire import Identity, Peer, SshHost, door_settings, known_hosts_line
 
 _KILL_SECONDS = 10.0
 _SEPARATION = Path("/run/sshd")
@@ -46,12 +46,8 @@ UseDNS no
 PrintMotd no
 PermitTTY no
 PermitUserRC no
-SetEnv HOME="{folder}"
-AllowTcpForwarding yes
-AllowAgentForwarding no
-X11Forwarding no
-AllowStreamLocalForwarding yes
-StreamLocalBindUnlink yes
+SetEnv HOME="{folder}"{modules}
+DisableForwarding yes
 ClientAliveInterval {alive}
 ClientAliveCountMax 3
 MaxStartups 100
@@ -83,6 +79,7 @@ class Sshd:
         port: int = 0,
         prefix: Sequence[str] = (),
         keep_alive: float = 15.0,
+        door: Sequence[str | Path] = (),
         options: Iterable[str] = (),
     ) -> Sshd:
         """Return once it listens.
@@ -91,7 +88,7 @@ class Sshd:
         authorized: public lines that may log in; port: 0 for a free one of this namespace;
         prefix: what to write before the command, such as `ip netns exec NAME`, that executes it
         under the same pid; keep_alive: seconds of silence after which a client is given up;
-        options: more lines of sshd_config, which win. Raises UnsupportedError without sshd,
+        door: the command that sessions are, if they are one; options: more lines of sshd_config, which win. Raises UnsupportedError without sshd,
         UnavailableError with the tail of its log if it does not come up.
         """
         program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
@@ -110,8 +107,11 @@ class Sshd:
             folder=folder,
             user=_user(),
             alive=max(1, round(keep_alive / 3)),
+            modules=_modules(),
         )
-        (folder / "sshd_config").write_text("".join(f"{o}\n" for o in options) + config)
+        forced = door_settings(shlex.join(map(str, door))) if door else {}
+        lines = [*options, *(f"{keyword} {value}" for keyword, value in forced.items())]
+        (folder / "sshd_config").write_text("".join(f"{line}\n" for line in lines) + config)
         log = folder / "sshd.log"
         argv = [*prefix, program, "-D", "-e", "-f", str(folder / "sshd_config")]
         with log.open("wb") as output:
@@ -191,6 +191,12 @@ class Sshd:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def _modules() -> str:
+    """Sessions import what this process does."""
+    path = os.environ.get("PYTHONPATH")
+    return f' PYTHONPATH="{path}"' if path else ""
 
 
 def _user() -> str:

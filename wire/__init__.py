@@ -120,6 +120,7 @@ if TYPE_CHECKING:
         streamed,
     )
     from wire.ssh import LinkState, SshLink
+    from wire.sshd import door_settings, not_in_force, shell_lines, sshd_in_force, sshd_snippet
     from wire.turnstile import Turnstile
 else:
     __getattr__ = deferred(__name__)
@@ -206,6 +207,7 @@ __all__ = [
     "bound_json",
     "chunk_routes",
     "described",
+    "door_settings",
     "fingerprint",
     "host_keys",
     "install_errors",
@@ -214,6 +216,7 @@ __all__ = [
     "knows_host",
     "listen_local",
     "listen_unix",
+    "not_in_force",
     "open_door",
     "own_address",
     "pair",
@@ -225,7 +228,10 @@ __all__ = [
     "send_destination",
     "serve",
     "serve_local",
+    "shell_lines",
     "signer_of",
+    "sshd_in_force",
+    "sshd_snippet",
     "streamed",
     "surrogates_here",
     "verify_signer",

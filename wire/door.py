@@ -50,11 +50,11 @@ class NoSuchStream(NotFoundError):
     """A link asked a door for what it does not lead to."""
 
 
-def open_door(names: Names, offers: Path | None = None) -> None:
+def open_door(names: Names, offers: Callable[[], Path] | None = None) -> None:
     """Be a door, on standard input and output, until the link at the other end is gone.
 
-    offers: the folder for sockets that the link offers, made with mode 0700 where it is not there;
-    None: it may offer none. Raises RemoteProtocolError for bytes that no link sends.
+    offers: says the folder for sockets that the link offers, made with mode 0700 where it is not
+    there; None: it may offer none. Raises RemoteProtocolError for bytes that no link sends.
     """
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGHUP, _leave)
@@ -71,9 +71,11 @@ def open_door(names: Names, offers: Path | None = None) -> None:
 
 
 class _Door:
-    def __init__(self, reading: int, writing: int, names: Names, offers: Path | None) -> None:
+    def __init__(
+        self, reading: int, writing: int, names: Names, offers: Callable[[], Path] | None
+    ) -> None:
         self._names = names
-        self._folder = offers
+        self._offers = offers
         self._offered: dict[Path, tuple[int, int, int]] = {}  # sockets, and which file each is
         self.streams = Multiplexer(
             reading, writing, opens=2, connect=self._connect, asked=self._asked
@@ -103,12 +105,13 @@ class _Door:
             self.streams.ask(Kind.OFFERED, token.encode() + bytes(path))
 
     def _offer(self, token: str) -> Path:
-        if self._folder is None:
+        if self._offers is None:
             raise AccessError("nothing is offered to this daemon")
         if len(self._offered) >= OFFERS_LIMIT:
             raise AccessError(f"a link offers {OFFERS_LIMIT} sockets at most")
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        path = self._folder / token
+        folder = self._offers()
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path = folder / token
         if path in self._offered:
             raise AccessError("that is offered already")
         with contextlib.suppress(FileNotFoundError):

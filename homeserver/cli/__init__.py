@@ -34,6 +34,7 @@ COMMANDS = {
     "service": "The services of this home.",
     "settle": "Compress what imports and checkpoints stored as it was.",
     "share": "Folders that all nodes see as one tree of files.",
+    "sshd-config": "Print what sshd's configuration needs, so that clients get no shell.",
     "stats": "Show what the store holds.",
     "status": "Show what this host can run, and what runs.",
     "verify": "Check the store: each record's checksum and both hashes.",
