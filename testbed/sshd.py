@@ -6,8 +6,9 @@
         host = sshd.host("home", identity.path, known_hosts)
 
 It lets in only the starting user by public key, and forwards nothing. With a door its sessions are
-that and nothing else, as at a host in use. As root it needs sshd's privilege separation folder, which it makes. Its folder is the home of its sessions, because
-what a person's shell does at its start is no part of a test.
+that and nothing else, as at a host in use. As root it needs sshd's privilege separation folder,
+which it makes. Its folder is the home of its sessions, because what a person's shell does at its
+start is no part of a test.
 """
 
 from __future__ import annotations
@@ -88,8 +89,9 @@ class Sshd:
         authorized: public lines that may log in; port: 0 for a free one of this namespace;
         prefix: what to write before the command, such as `ip netns exec NAME`, that executes it
         under the same pid; keep_alive: seconds of silence after which a client is given up;
-        door: the command that sessions are, if they are one; options: more lines of sshd_config, which win. Raises UnsupportedError without sshd,
-        UnavailableError with the tail of its log if it does not come up.
+        door: the command that sessions are, if they are one; options: more lines of sshd_config,
+        which win. Raises UnsupportedError without sshd, UnavailableError with the tail of its log
+        if it does not come up.
         """
         program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
         if program is None:
@@ -152,10 +154,10 @@ class Sshd:
         destination = f"{self.user}@{self.address}"
         return SshHost(name, destination, identity, known_hosts, self.port, options)
 
-    def peer(self, name: str, identity: Path, known_hosts: Path, socket: Path) -> Peer:
-        """The same, with the socket of a daemon there."""
+    def peer(self, name: str, identity: Path, known_hosts: Path) -> Peer:
+        """The same, as settings name it."""
         host = self.host(name, identity, known_hosts)
-        return Peer(host.destination, host.port, identity, known_hosts, str(socket))
+        return Peer(host.destination, host.port, identity, known_hosts)
 
     def authorize(self, public: str) -> None:
         """Let one more key log in, from now on."""

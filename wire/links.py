@@ -140,8 +140,13 @@ class Link:
             self._require_connection(name)
             local = self._run / f"{self.name}.{name}"
             server = serve(app, local, threads=SOURCE_THREADS, max_body=SOURCE_MAX_BODY)
+            try:
+                path = self._lend(local)
+            except BaseException:
+                server.close(grace=0.0)
+                raise
             self._servers.append(server)
-            return self._lend(local)
+            return path
 
     def reach(self, stream: str) -> Path:
         """A Unix socket on this host, at which a stream of the peer's host is reached while the
@@ -223,10 +228,13 @@ class Link:
             self._ssh.close()
             raise StateError(f"the link to {self.name} is closed")
         self._ssh.wait_ready(CONNECT_SECONDS)
-        for local, stream in self._reached.items():
-            self._ssh.reach(local, stream)
-        if self._lent:
+        try:
+            for local, stream in self._reached.items():
+                self._ssh.reach(local, stream)
             self._ssh.offer(self._lent)
+        except BaseException:
+            self._ssh.close()
+            raise
 
     def _watch(self) -> None:
         pause, said = WATCH_SECONDS, ""

@@ -261,9 +261,9 @@ class SshLink:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_VERDICT_SECONDS)
         self._said.join(_VERDICT_SECONDS)
-        if self._process.poll() == _SSH_FAILED:
-            return failure_of(self.host, self._said.text())
         failure = self._streams.failure
+        if failure is None and self._process.poll() == _SSH_FAILED:
+            return failure_of(self.host, self._said.text())
         said = self._said.text()[-500:] or (failure.why if failure else "")
         return HostUnreachable(
             f"cannot connect to {self.host.name}",

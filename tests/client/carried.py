@@ -33,7 +33,7 @@ class CarriedHome(Place):
     """A home with that service, launched."""
 
     def __init__(self, folder: Path, key: Identity, service: str) -> None:
-        super().__init__(folder, key)
+        super().__init__(folder, key, "satchel-home")
         self.settings = HomeSettings(
             data=folder / "data", run=folder / "run", images=cache_folder(), settle=False
         )
@@ -52,7 +52,7 @@ class CarriedSpot(Place):
     """A surrogate."""
 
     def __init__(self, folder: Path, key: Identity) -> None:
-        super().__init__(folder, key)
+        super().__init__(folder, key, "satchel-surrogate", "--guest", LAPTOP)
         settings = SurrogateSettings(
             data=folder / "data",
             run=folder / "run",
@@ -61,10 +61,13 @@ class CarriedSpot(Place):
             disk_mib=1,
         )
         self.host = Host(settings, QemuDriver())
-        self._server = serve(surrogate_app(self.host), self.socket, threads=8, max_body=MAX_BODY)
+        self._sockets = TenantSockets(self.host)
+        app = operator_app(self.host, self._sockets)
+        self._server = serve(app, self.socket, threads=8, max_body=MAX_BODY)
 
     def close(self) -> None:
         super().close()
+        self._sockets.close()
         self.host.close()
 
 

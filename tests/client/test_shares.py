@@ -41,14 +41,15 @@ class Owner(Commands):
         key = Identity.create(folder / "key")
         self._key = key
         self.reach_home()
-        peer = self.sshd.peer("home", key.path, folder / "known_hosts", socket)
+        peer = self.sshd.peer("home", key.path, folder / "known_hosts")
         run, data, state = folder / "r", folder / "data", folder / "state"
         self.config.write_text(client_settings({"home": peer}, run=run, data=data, state=state))
         self.mounted: list[Path] = []
 
     def reach_home(self, port: int = 0) -> None:
         place = self.folder / "sshd"
-        self.sshd = Sshd.start(place, authorized=[self._key.public], port=port)
+        door = self.program.argv("door")
+        self.sshd = Sshd.start(place, authorized=[self._key.public], port=port, door=door)
 
     def add(self, name: str, *words: str) -> Path:
         root = self.folder / name
