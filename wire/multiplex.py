@@ -414,16 +414,16 @@ class Multiplexer:
             stream.credit += _CREDIT.unpack(payload)[0]
             if stream.credit > WINDOW:
                 raise _broken("a credit beyond the window")
+        elif kind is Kind.RESET:  # also after its end: then it takes nothing more
+            stream.heard_out = stream.said_out = stream.reset = True
         elif stream.heard_out:
             raise _broken(f"more of stream {stream.number} after its end")
         elif kind is Kind.DATA:
             if not payload or len(stream.inbox) + stream.owed + len(payload) > WINDOW:
                 raise _broken(f"nothing, or more of stream {stream.number} than its window")
             stream.inbox += payload
-        elif kind is Kind.END:
-            stream.heard_out = True
         else:
-            stream.heard_out = stream.said_out = stream.reset = True
+            stream.heard_out = True
         self._drain(stream)
 
     def _serve(self, stream: _Stream, events: int) -> None:

@@ -22,9 +22,10 @@ from homeserver.api import MAX_BODY, home_app
 from homeserver.home import signers_line
 from hypervisor import QemuDriver
 from surrogate import Host, SurrogateSettings
-from surrogate.api import surrogate_app
+from surrogate.operator_api import operator_app
+from surrogate.tenant_sockets import TenantSockets
 from testbed.built import cache_folder
-from tests.client.world import Place
+from tests.client.world import LAPTOP, Place
 from tests.leftovers import SHORT_PREFIX
 from wire import Identity, serve
 

@@ -19,6 +19,7 @@ from satchel.errors import NotFoundError, UnavailableError, UsageError
 from testbed.roles import client_settings
 from testbed.sshd import Sshd
 from tests.client.commands import SATCHEL, Commands
+from tests.doors import door_of
 from tests.homeserver.program import Program
 from tests.needs import requires
 from tests.waiting import eventually
@@ -48,7 +49,7 @@ class Owner(Commands):
 
     def reach_home(self, port: int = 0) -> None:
         place = self.folder / "sshd"
-        door = self.program.argv("door")
+        door = door_of("satchel-home", self.folder / "h/run/satchel/home")
         self.sshd = Sshd.start(place, authorized=[self._key.public], port=port, door=door)
 
     def add(self, name: str, *words: str) -> Path:

@@ -26,8 +26,8 @@ from homeserver.home import signers_line
 from surrogate import Host, SurrogateSettings
 from surrogate.operator_api import operator_app
 from surrogate.tenant_sockets import TenantSockets
-from testbed.roles import PROGRAMS
 from testbed.sshd import Sshd
+from tests.doors import door_of
 from tests.scripted import scripted_driver
 from wire import Identity, Peer, Server, serve
 
@@ -59,9 +59,7 @@ class Place:
         self.folder = folder
         self.socket = folder / "run" / f"{program.removeprefix('satchel-')}.sock"
         self.socket.parent.mkdir(parents=True)
-        config = folder / "door.toml"
-        config.write_text(f'run = "{folder}/run"\ndata = "{folder}/data"\n')
-        self._door = [PROGRAMS / program, "--config", config, "door", *words]
+        self._door = door_of(program, self.socket.parent, *words)
         self._key = key
         self.sshd = self._start_sshd()
         self._server: Server | None = None
