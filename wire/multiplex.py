@@ -112,6 +112,7 @@ class _Stream:
     closed: bool = False  # its socket is closed
     events: int = 0  # that are looked for
     reset: bool = False  # by the other side
+    deaf: bool = False  # its socket takes nothing more; what it said before is still read
 
 
 class Multiplexer:
@@ -444,6 +445,9 @@ class Multiplexer:
         if piece:
             stream.credit -= len(piece)
             self._send(Kind.DATA, stream.number, piece)
+        elif stream.deaf:
+            self._abandon(stream)
+            return
         else:
             stream.said_out = True
             self._send(Kind.END, stream.number)
@@ -459,12 +463,15 @@ class Multiplexer:
             return
         while stream.inbox:
             try:
-                written = stream.socket.send(stream.inbox)
+                written = len(stream.inbox) if stream.deaf else stream.socket.send(stream.inbox)
             except BlockingIOError:
                 break
             except OSError:
-                self._abandon(stream)
-                return
+                if stream.said_out:
+                    self._abandon(stream)
+                    return
+                stream.deaf = True
+                continue
             stream.owed += written
             del stream.inbox[:written]
         if stream.owed >= WINDOW // 2 and not stream.heard_out:
