@@ -18,6 +18,7 @@ import contextlib
 import enum
 import errno
 import logging
+import math
 import os
 import selectors
 import socket
@@ -58,6 +59,9 @@ DROWNED = 1 << 20
 """Bytes that wait for the pipe until nothing more is read from it: its other end reads nothing."""
 
 NAME_LIMIT = 300
+
+HELLO_SECONDS = 25.0
+"""How long the other side may take to say hello, with what it takes to connect."""
 
 PAUSE_SECONDS = 0.02
 """Before a connection is accepted again that could not be."""
@@ -137,6 +141,7 @@ class Multiplexer:
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._pipe_events: dict[int, int] = {}
+        self._greet_until = math.inf
         self._full = False
         self._ending = False
         self._over = False
@@ -188,12 +193,17 @@ class Multiplexer:
             os.set_blocking(descriptor, False)
         self._woken.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ, self._work)
+        self._greet_until = time.monotonic() + HELLO_SECONDS
         self._out += HELLO.pack(MAGIC, VERSION, VERSION)
 
     def _turn(self) -> None:
         self._flush()
         self._look()
-        for key, events in self._selector.select():
+        left = None if self.version else max(0.0, self._greet_until - time.monotonic())
+        ready = self._selector.select(left)
+        if left is not None and not ready:
+            raise _broken(f"it said nothing for {HELLO_SECONDS:.0f} s")
+        for key, events in ready:
             if isinstance(key.data, _Stream):
                 self._serve(key.data, events)
             elif key.data is not None:
