@@ -22,8 +22,7 @@ from bench.harness import Figure, figure
 from client import Served, TcpPort
 from replay import AgentChannel, StreamRelay, agent_program
 from replica import StreamDoor
-from testbed import Sshd
-from testbed.plain_door import plain_door
+from testbed import Sshd, plain_door
 from wire import Identity, Links
 
 SIZE = 100_000_000

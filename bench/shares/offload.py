@@ -32,8 +32,7 @@ from bench.shares.network import Link
 from homeserver.shares import Shares, ShareShelf
 from shares.home import ShareRecord
 from shares.protocol import POLICIES, DelayedUpdate
-from testbed import Shape, links, measure, namespaces, sshd
-from testbed.plain_door import plain_door
+from testbed import Shape, links, measure, namespaces, plain_door, sshd
 from wire import Identity, SshLink
 
 PHOTOS, FEW = 12, 4

@@ -18,7 +18,7 @@ from wire import API, NoSuchStream, ask_daemon, open_door
 @click.command("door")
 @click.pass_obj
 def command(context: Context) -> None:
-    """Be the door of this home for a client: what sshd runs for its key. It carries the streams of
+    """Be the door that sshd opens for a client's key. It carries the streams of
     a link over standard input and output, and is of no use at a terminal."""
     open_door(lambda name: _place(context.settings, name))
 

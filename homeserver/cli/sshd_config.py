@@ -15,7 +15,7 @@ from wire import door_settings, sshd_snippet
 @click.command("sshd-config")
 @click.option("--user", help="The account that clients log in to [default: yours].")
 def command(user: str | None) -> None:
-    """Print what sshd's configuration needs, so that clients get no shell.
+    """Print what sshd needs, so that clients get no shell.
 
     Put it into a file in /etc/ssh/sshd_config.d and reload sshd. It holds for every key of the
     account, yours too. Without it the lines that `satchel-home pair` writes do the same, each for

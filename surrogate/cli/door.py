@@ -24,7 +24,7 @@ from wire import API, NoSuchStream, ask_daemon, open_door
 )
 @click.pass_obj
 def command(settings: SurrogateSettings, guest: str | None) -> None:
-    """Be the door of this surrogate for a client: what sshd runs for its key. It carries the
+    """Be the door that sshd opens for a client's key. It carries the
     streams of a link over standard input and output, and is of no use at a terminal."""
     if guest is None:
         from surrogate.visitor import visitor  # a line with --guest gets by without it

@@ -17,7 +17,7 @@ from wire import sshd_snippet
 @click.option("--user", help="The account that guests log in to [default: yours].")
 @click.pass_obj
 def command(settings: SurrogateSettings, user: str | None) -> None:
-    """Print what sshd's configuration needs, so that guests get no shell.
+    """Print what sshd needs, so that guests get no shell.
 
     Put it into a file in /etc/ssh/sshd_config.d and reload sshd. It holds for every key of the
     account, so guests need an account of their own.
