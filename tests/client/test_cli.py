@@ -373,7 +373,7 @@ def test_without_settings_it_is_said_what_is_missing(
         monkeypatch.setenv(f"XDG_{kind}", str(tmp_path / kind))
     missing = (
         f"no home is known: there is no {tmp_path}/CONFIG_HOME/satchel/client.toml; "
-        "say where it is in client.toml: destination and socket in [home]"
+        "say where it is in client.toml: destination in [home]"
     )
     done = types("run", "notes")
     assert (done.returncode, done.stdout) == (3, "")
