@@ -18,7 +18,6 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from chunkstore import Media, SealKeys
 from console import run_program
-from images import PHRASES, Manifest, speak
+from images import PHRASES, read_manifest, speak
 from satchel.errors import SatchelError
 from satchel.ids import BLOCK_SIZE
 from testbed import plot
@@ -359,11 +359,16 @@ class Story:
         state = self._written - sum(ahead.values())
         return sum(fetched.values()) / (state * chunks[service] / sum(chunks.values()))
 
+    @property
+    def keys(self) -> SealKeys:
+        """What opens the stick: the client's SSH key."""
+        return SealKeys(None, [self.roles.identity.path])
+
     def working_set_bytes(self, service: str) -> int:
         """Of the service's checkpoint on the stick."""
-        paths = (self.stick.root / "satchel" / "checkpoints").glob(f"{service}-*.json")
-        manifests = (Manifest.from_bytes(path.read_bytes()) for path in paths)
-        working_set = max(manifests, key=attrgetter("age")).working_set
+        with Media.open(self.stick.root, self.keys) as media:
+            newest = read_manifest(media, media.checkpoints(service)[0])
+        working_set = newest.working_set
         return working_set.size if working_set else 0
 
     def _await_response(self, service: str, surrogate: str) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def _no_logs(folder: str, names: list[str]) -> list[str]:
 
 @contextlib.contextmanager
 def _copied(play: story.Story, services: Sequence[str]) -> Iterator[Checkpoints]:
-    with Checkpoints(play.stick.root, services, play.work / "copy") as copy:
+    with Checkpoints(play.stick.root, play.keys, services, play.work / "copy") as copy:
         yield copy
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from chunkstore import ChunkMissing, Media, Store, TableRoot, split_refs
+from chunkstore import ChunkMissing, Media, SealKeys, Store, TableRoot, split_refs
 from images import Manifest
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef
 from wire import BATCH_LIMIT
@@ -41,10 +41,10 @@ class State:
 class Checkpoints:
     """A copy of the newest checkpoint of each of these services, in a store of its own."""
 
-    def __init__(self, stick: Path, services: Iterable[str], folder: Path) -> None:
+    def __init__(self, stick: Path, keys: SealKeys, services: Iterable[str], folder: Path) -> None:
         self.store = Store.create(folder)
         self.manifests: dict[str, Manifest] = {}
-        with Media.open(stick) as media:
+        with Media.open(stick, keys) as media:
             for name in services:
                 manifest = Manifest.from_bytes(media.signed(media.checkpoints(name)[0])[0])
                 self.manifests[name] = manifest

@@ -15,7 +15,7 @@ from flask import Flask
 from bench.paper.figures import PARTS
 from bench.paper.service import HOME_ONLY, Evaluation, transfer
 from bench.paper.storage import Checkpoints
-from chunkstore import Media, MediaCheckpoint, Store
+from chunkstore import Media, MediaCheckpoint, SealKeys, Store
 from satchel.ids import BLOCK_SIZE
 from testbed import PAPER, Host, measure, story, workload
 from tests.chunkstore.content import noise, sparse_file
@@ -49,7 +49,8 @@ def copy(tmp_path: Path) -> Iterator[Checkpoints]:
             media.put_checkpoint(name, made.id, made.to_bytes(), b"signature")
         named = [MediaCheckpoint(made.service, made.id, (), whole=False) for made in manifests]
         media.commit(named, [root for made in manifests for root in made.roots()])
-    with Checkpoints(tmp_path / "stick", ("speech", "desktop"), tmp_path / "copy") as found:
+    stick, services = tmp_path / "stick", ("speech", "desktop")
+    with Checkpoints(stick, SealKeys(), services, tmp_path / "copy") as found:
         yield found
 
 

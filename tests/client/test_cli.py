@@ -108,7 +108,10 @@ def nothing_is_left(world: World) -> bool:
     run = [path for path in world.settings.run.rglob("*") if path.is_socket()]
     there = [hosted for spot in world.spots.values() for hosted in spot.replicas()]
     forwarded = [
-        path for spot in world.spots.values() for path in spot.host.settings.forwarded.iterdir()
+        path
+        for spot in world.spots.values()
+        for path in spot.host.settings.forwarded.rglob("*")
+        if path.is_socket()
     ]
     lease = world.home.home.service("notes").lease.holder
     return not (run or there or forwarded or ssh_processes(world) or lease)

@@ -51,6 +51,11 @@ mkdir dev/pts dev/shm
 mount --rbind /dev/pts dev/pts; mount --rbind /dev/shm dev/shm
 ln -s /proc/self/fd dev/fd; umount -l /dev; mount --move dev /dev
 {binds}
+# Who Debian's libvirt runs QEMU as, unless it is told otherwise.
+cp /etc/passwd /etc/group .
+id libvirt-qemu || echo libvirt-qemu:x:64055:64055::/nonexistent:/usr/sbin/nologin >> passwd
+getent group libvirt-qemu || echo libvirt-qemu:x:64055: >> group
+mount --bind passwd /etc/passwd; mount --bind group /etc/group
 exec virtlogd --pid-file {folder}/virtlogd.pid
 """
 

@@ -124,8 +124,8 @@ def test_a_command_begins_without_what_only_daemons_need(words: str) -> None:
 def test_a_command_that_runs_begins_without_parts_of_machines(tmp_path: Path) -> None:
     """Here the commands do what they are for: `--help` imports none of what is looked for then."""
     folders = {f"XDG_{kind}_HOME": str(tmp_path / kind) for kind in ("CONFIG", "STATE", "CACHE")}
-    said, imported = run("satchel", "ls", "--json", **folders, XDG_RUNTIME_DIR=str(tmp_path))
-    assert [row["where"] for row in json.loads(said)] == ["home"]
+    done, imported = start("satchel", "ls", "--json", **folders, XDG_RUNTIME_DIR=str(tmp_path))
+    assert (done.returncode, json.loads(done.stdout)) == (NotFoundError.exit_code, [])
     assert not imported & (DAEMON | OF_MACHINES | {"rich"})
 
 
