@@ -22,7 +22,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from satchel.errors import UnsupportedError
@@ -47,7 +47,7 @@ UseDNS no
 PrintMotd no
 PermitTTY no
 PermitUserRC no
-SetEnv HOME="{folder}"{modules}
+SetEnv {variables}
 DisableForwarding yes
 ClientAliveInterval {alive}
 ClientAliveCountMax 3
@@ -81,6 +81,7 @@ class Sshd:
         prefix: Sequence[str] = (),
         keep_alive: float = 15.0,
         door: Sequence[str | Path] = (),
+        environment: Mapping[str, str] | None = None,
         options: Iterable[str] = (),
     ) -> Sshd:
         """Return once it listens.
@@ -89,9 +90,9 @@ class Sshd:
         authorized: public lines that may log in; port: 0 for a free one of this namespace;
         prefix: what to write before the command, such as `ip netns exec NAME`, that executes it
         under the same pid; keep_alive: seconds of silence after which a client is given up;
-        door: the command that sessions are, if they are one; options: more lines of sshd_config,
-        which win. Raises UnsupportedError without sshd, UnavailableError with the tail of its log
-        if it does not come up.
+        door: the command that sessions are, if they are one; environment: more variables of
+        sessions; options: more lines of sshd_config, which win. Raises UnsupportedError without
+        sshd, UnavailableError with the tail of its log if it does not come up.
         """
         program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
         if program is None:
@@ -109,7 +110,7 @@ class Sshd:
             folder=folder,
             user=_user(),
             alive=max(1, round(keep_alive / 3)),
-            modules=_modules(),
+            variables=_variables({"HOME": str(folder)} | dict(environment or {})),
         )
         forced = door_settings(shlex.join(map(str, door))) if door else {}
         lines = [*options, *(f"{keyword} {value}" for keyword, value in forced.items())]
@@ -195,10 +196,11 @@ class Sshd:
         self.stop()
 
 
-def _modules() -> str:
-    """Sessions import what this process does."""
-    path = os.environ.get("PYTHONPATH")
-    return f' PYTHONPATH="{path}"' if path else ""
+def _variables(environment: dict[str, str]) -> str:
+    """Those of sessions, which import what this process does."""
+    if "PYTHONPATH" in os.environ:
+        environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
+    return " ".join(f'{name}="{value}"' for name, value in environment.items())
 
 
 def _user() -> str:

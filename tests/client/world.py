@@ -213,7 +213,11 @@ class World:
         changed = dataclasses.replace(self.settings, **settings)  # type: ignore[arg-type]
         made = Runner(changed, service, media=self.stick if media else None)
         self._closing.append(made.close)
-        made.start(take_over=take_over, accepted=accepted)
+        try:
+            made.start(take_over=take_over, accepted=accepted)
+        except BaseException:
+            made.close()
+            raise
         return made
 
     def proxy(self, runner: Runner) -> str:
