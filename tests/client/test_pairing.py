@@ -272,8 +272,8 @@ def test_settings_are_changed_and_comments_stay(laptop: Machine) -> None:
     for key, value in (("home.port", "soon"), ("colour", "red"), ("surrogates.home.port", "1")):
         assert laptop.types("satchel", "config", "set", key, value).returncode == 2
     assert config.read_text() == before
-    laptop.sees("satchel", "surrogate", "add", "cafe", "me@cafe", "--socket", "/run/s.sock")
-    words = ("surrogate", "add", "cafe", "me@cafe", "--socket", "/run/s.sock")
+    laptop.sees("satchel", "surrogate", "add", "cafe", "me@cafe")
+    words = ("surrogate", "add", "cafe", "me@cafe")
     assert laptop.types("satchel", *words).returncode == 5
     assert laptop.settings.surrogate("cafe").destination == "me@cafe"
     laptop.sees("satchel", "surrogate", "rm", "cafe")
