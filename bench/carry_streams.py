@@ -22,7 +22,7 @@ from bench.harness import Figure, figure
 from client import Served, TcpPort
 from replay import AgentChannel, StreamRelay, agent_program
 from replica import StreamDoor
-from testbed import Sshd
+from testbed import Sshd, plain_door
 from wire import Identity, Links
 
 SIZE = 100_000_000
@@ -54,7 +54,10 @@ def streaming(quick: bool = False) -> Iterator[Figure]:
         assert server.stdout is not None
         port = int(server.stdout.readline())
         key = Identity.create(folder / "key")
-        sshd = Sshd.start(folder / "sshd", authorized=[key.public])
+        forwards = ["DisableForwarding no"]  # for the other way
+        sshd = Sshd.start(
+            folder / "sshd", authorized=[key.public], door=plain_door(folder), options=forwards
+        )
         stack.callback(sshd.stop)
         ways = {
             "a stream": _stream(stack, folder, sshd, key, port),
@@ -91,12 +94,12 @@ def _stream(stack: contextlib.ExitStack, folder: Path, sshd: Sshd, key: Identity
     door = StreamDoor(folder / "door", folder / "streams", agent.attach_streams)
     stack.callback(door.close)
     links = stack.enter_context(Links(folder / "l"))
-    peer = sshd.peer("there", key.path, folder / "known_hosts", folder / "none")
+    peer = sshd.peer("there", key.path, folder / "known_hosts")
     link = links.open("there", peer)
     relay = StreamRelay("bench")
     stack.callback(relay.close)
     carrier = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    carrier.connect(bytes(link.reach("door", str(door.path))))
+    carrier.connect(bytes(link.reach(door.path.name)))
     relay.attach(carrier)
     front = TcpPort(relay, Served("tcp", port, 0))
     stack.callback(front.close)
@@ -109,7 +112,7 @@ def _forward(
     """The local port that ssh forwards to the server."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         local = int(probe.getsockname()[1])
-    peer = sshd.peer("there", key.path, folder / "known_hosts", folder / "none")
+    peer = sshd.peer("there", key.path, folder / "known_hosts")
     files = ["-i", str(key.path), "-o", f"UserKnownHostsFile={peer.known_hosts}"]
     forward = ["-N", "-L", f"127.0.0.1:{local}:127.0.0.1:{port}", "-p", str(peer.port)]
     _process(

@@ -7,7 +7,6 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from replay import (
@@ -22,11 +21,9 @@ from replay import (
 )
 from satchel.errors import IntegrityError, SatchelError, UnavailableError
 from satchel.ids import OperationNumber
-from satchel.paths import call_socket, edge_sockets
 from wire import (
     EdgeShare,
     Link,
-    Peer,
     PeerTimeout,
     PeerUnreachable,
     ServiceStatus,
@@ -118,12 +115,9 @@ class HomeService:
     def way_out(self, number: int) -> socket.socket:
         """A connection from home to that destination of the service's guest. Raises
         UnavailableError where home is not reached; one that home does not make ends at once."""
-        there = self.link.http.get_json(f"/v1/services/{self.service}/egress").get("socket")
-        if not isinstance(there, str):
-            raise IntegrityError("home does not say where its guests' connections go out")
         way = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            way.connect(bytes(self.link.reach(PurePosixPath(there).name, there)))
+            way.connect(bytes(self.link.reach(f"egress/{self.service}")))
             send_destination(way, number)
         except OSError as error:
             way.close()
@@ -175,24 +169,19 @@ class HomeService:
 
 
 def lend_calls(
-    home: HomeService | None, peer: Peer, manifest: Manifest, surrogate: Link, folder: str
+    home: HomeService | None, manifest: Manifest, surrogate: Link
 ) -> SourceAddress | None:
     """Let a surrogate reach home's keeper of what the guests of this service ask of their shares,
-    and of no other service; None where they have none, or without home.
-
-    peer: as the link to home was opened with; folder: the surrogate's for forwarded sockets. Raises
-    StateError without a connection to the surrogate.
+    and of no other service; None where they have none, or without home. Raises StateError without
+    a connection to the surrogate.
     """
     if home is None or not manifest.machine.get("shares"):
         return None
-    there = str(PurePosixPath(peer.socket).with_name(call_socket(home.service)))
-    here = home.link.reach("calls", there)
-    return SourceAddress("calls", surrogate.lend("calls", here, folder))
+    here = home.link.reach(f"calls/{home.service}")
+    return SourceAddress("calls", surrogate.lend("calls", here))
 
 
-def lend_edge(
-    home: HomeService | None, peer: Peer, manifest: Manifest, surrogate: Link, folder: str
-) -> EdgeShare | None:
+def lend_edge(home: HomeService | None, manifest: Manifest, surrogate: Link) -> EdgeShare | None:
     """Let a node of the service's share stand at the surrogate, where home has granted it; None
     where it has not, or is not reached. As `lend_calls`."""
     if home is None or not manifest.machine.get("shares"):
@@ -206,12 +195,9 @@ def lend_edge(
     if not isinstance(granted, dict) or not granted:
         return None
     ends = []
-    for name, there in zip(
-        ("edge", "edge-calls"), edge_sockets(home.service, surrogate.name), strict=True
-    ):
-        near = f"{name}-{surrogate.name}"
-        here = home.link.reach(near, str(PurePosixPath(peer.socket).with_name(there)))
-        ends.append({"name": name, "socket": surrogate.lend(name, here, folder)})
+    for name in ("edge", "edge-calls"):
+        here = home.link.reach(f"{name}/{home.service}/{surrogate.name}")
+        ends.append({"name": name, "socket": surrogate.lend(name, here)})
     return EdgeShare.from_json(granted | {"node": ends[0], "calls": ends[1]})
 
 

@@ -20,13 +20,13 @@ from client.paths import Paths, likely_next
 from client.settings import ClientSettings
 from images import Manifest
 from satchel.errors import SatchelError
-from wire import CreateReplica, HostStatus, Lane, Link, Links, SourceAddress, Staged
+from wire import CreateReplica, Lane, Link, Links, SourceAddress, Staged
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
 
-Offer = Callable[[Link, str], tuple[SourceAddress, ...]]
+Offer = Callable[[Link], tuple[SourceAddress, ...]]
 """Offers this client's sources to the other end of a link, below that folder."""
 
 
@@ -118,9 +118,8 @@ class Prestager:
     def _bring(self, stage: Stage, name: str, manifest: Manifest) -> None:
         peer = self._settings.surrogate(stage.surrogate)
         link = self._links.open(name, peer, Lane.BULK)
-        forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
         replica = CreateReplica.new_id(self._service)
-        sources = self._offer(link, forwarded)
+        sources = self._offer(link)
         request = CreateReplica(replica, self._service, manifest.to_json(), sources)
         link.http.post_json("/v1/staged", request.to_json())
         while True:

@@ -37,7 +37,7 @@ from satchel.errors import (
 )
 from satchel.ids import OperationNumber, ReplicaId
 from satchel.progress import Progress, silent
-from wire import CreateReplica, HostStatus, Lane, Link, Links, ReplicaStatus
+from wire import CreateReplica, Lane, Link, Links, ReplicaStatus
 
 logger = logging.getLogger(__name__)
 
@@ -196,14 +196,13 @@ class Replicas:
         began = time.monotonic()
         beginning = self._begin_beside(route)
         link, chunks = self._connect(surrogate)
-        forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
         self._leftovers.remove_from(surrogate, link)
         begin = beginning.result() if beginning else self.planner.begin(route, self.manifest)
         if route is Route.FRESH:
             self.manifest = begin.manifest
         giver = begin.giver.name if begin.giver else ""
-        offered = self._sources.offer(chunks, forwarded, use_media=use_media, giver=giver)
-        lent = (self._home, self._settings.home, begin.manifest, link, forwarded)
+        offered = self._sources.offer(chunks, use_media=use_media, giver=giver)
+        lent = (self._home, begin.manifest, link)
         request = CreateReplica(
             replica=CreateReplica.new_id(self._service),
             service=self._service,

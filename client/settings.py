@@ -111,7 +111,7 @@ class ClientSettings:
             raise NotFoundError(
                 "no home is known",
                 why="" if usual.exists() else f"there is no {usual}",
-                fix=f"say where it is in client.toml: destination and socket in [home]{otherwise}",
+                fix=f"say where it is in client.toml: destination in [home]{otherwise}",
             )
         return self.home
 

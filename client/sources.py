@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Chunks of the medium and of home, offered to a surrogate over forwarded sockets.
+"""Chunks of the medium and of home, offered to a surrogate through its door.
 
 What a surrogate can reach is these routes and nothing else: no log, no manifest, no API of home.
 A chunk is given only to who knows its SHA-256, so a surrogate learns no other service's memory.
@@ -60,13 +60,12 @@ class Sources:
         self._operations = operations
 
     def offer(
-        self, link: Link, folder: str, *, use_media: bool = True, giver: str = ""
+        self, link: Link, *, use_media: bool = True, giver: str = ""
     ) -> tuple[SourceAddress, ...]:
-        """Forward them to the surrogate at the other end of a link, the nearest first. Home is one
+        """Offer them to the surrogate at the other end of a link, the nearest first. Home is one
         of them even while it cannot be reached: the surrogate asks again.
 
-        folder: the surrogate's for forwarded sockets; giver: the surrogate that hands a replica
-        over. Raises StateError without a connection.
+        giver: the surrogate that hands a replica over. Raises StateError without a connection.
         """
         apps: list[tuple[str, Flask]] = []
         way = Way()
@@ -79,7 +78,7 @@ class Sources:
         if self._settings.home.destination:
             bulk = self._links.get(chunks_link(HOME), self._settings.home, Lane.BULK)
             apps.append((HOME, self._relay(bulk, way)))
-        return tuple(SourceAddress(n, link.offer(n, app, folder)) for n, app in apps)
+        return tuple(SourceAddress(n, link.offer(n, app)) for n, app in apps)
 
     def _relay(self, link: Link, way: Way) -> Flask:
         home = ChunkClient(link.http)

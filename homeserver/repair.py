@@ -27,7 +27,7 @@ from satchel.errors import NotFoundError, SatchelError, UsageError
 from satchel.ids import BLOCK_SIZE, ChunkRef, chunk_id
 from satchel.paths import config_dir
 from satchel.progress import Progress, silent
-from wire import BATCH_LIMIT, ChunkClient, HttpClient, SshHost, SshLink
+from wire import API, BATCH_LIMIT, ChunkClient, HttpClient, SshHost, SshLink
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ def repair(store: Store, sources: Sequence[Source], progress: Progress = silent)
 @contextmanager
 def open_source(text: str, keys: SealKeys | None = None) -> Iterator[Source]:
     """The store, medium or peer that a user means: a folder, a UUID, a socket, or
-    `ssh://USER@HOST[:PORT]/PATH/OF/SOCKET`. Raises NotFoundError, StoreLocked, UsageError, and what
+    `ssh://USER@HOST[:PORT]`. Raises NotFoundError, StoreLocked, UsageError, and what
     links raise."""
     path = Path(text)
     if text.startswith("ssh://"):
@@ -125,18 +125,16 @@ def _far(url: str) -> Iterator[Path]:
         host, port = parts.hostname, parts.port or SSH_PORT
     except ValueError as error:
         raise UsageError(f"cannot read {url}", why=str(error)) from error
-    if not host or not parts.path.startswith("/"):
-        raise UsageError(f"cannot read {url}", why="it must be ssh://USER@HOST/PATH/OF/SOCKET")
+    if not host or parts.path not in ("", "/"):
+        raise UsageError(f"cannot read {url}", why="it must be ssh://USER@HOST or with :PORT")
     destination = f"{parts.username}@{host}" if parts.username else host
     keys = config_dir()
     far = SshHost("source", destination, keys / "id_ed25519", keys / "known_hosts", port)
     with tempfile.TemporaryDirectory(prefix="satchel-") as name:
         local = Path(name) / "peer.sock"
-        link = SshLink.open(far, Path(name), forwards_local={local: parts.path})
-        try:
+        with SshLink.open(far) as link:
+            link.reach(local, API)
             yield local
-        finally:
-            link.close()
 
 
 def _take(

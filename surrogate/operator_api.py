@@ -11,7 +11,8 @@ POST   /v1/tenants/end     {"identity": I}: end all that it has, and cut its con
 POST   /v1/tenants/ban     {"identity": I}: the same, and admit it no more
 POST   /v1/tenants/unban   {"identity": I}
 
-Without the token a request is one of the tenant `account` (surrogate/api.py).
+With the token a request for anything else is one of the tenant `account` (surrogate/api.py), and
+without it all are refused: clients come by the door.
 """
 
 from __future__ import annotations
@@ -34,9 +35,8 @@ def operator_app(host: Host, sockets: TenantSockets) -> flask.Flask:
 
     @app.before_request
     def status_and_end() -> Any:
-        """These two are the operator's where the token is there, and the account's otherwise."""
-        if not host.operator.asks(flask.request.headers.get(HEADER)):
-            return None
+        """For the operator alone, and these two of all replicas."""
+        host.operator.require(flask.request.headers.get(HEADER))
         replica = (flask.request.view_args or {}).get("replica")
         if flask.request.method == "GET" and flask.request.path == "/v1/status":
             return host.status().to_json()
@@ -51,10 +51,6 @@ def operator_app(host: Host, sockets: TenantSockets) -> flask.Flask:
 
 def _tenants(host: Host, sockets: TenantSockets) -> flask.Blueprint:
     routes = flask.Blueprint("tenants", __name__, url_prefix="/v1/tenants")
-
-    @routes.before_request
-    def require() -> None:
-        host.operator.require(flask.request.headers.get(HEADER))
 
     @routes.get("")
     def listed() -> Any:

@@ -52,9 +52,11 @@ class SurrogateSettings:
     ssh_port:          of this host's sshd, for whoever is admitted and in what is announced
     announce:          tell everybody on this network by mDNS that this surrogate is here
     price:             what is announced with it, for people: `free`, `1 EUR an hour`
-    peers:             other surrogates of this site, by name; `socket` is `peers.sock` in the run
-                       folder of each. Where any is named, ours is served to them. One without a
-                       destination has its socket on this host, forwarded by an operator
+    peer_keys:         fingerprints (`SHA256:...`) of the keys with which other surrogates of this
+                       site come for chunks; no other key gets them
+    peers:             other surrogates of this site, by name. Where any is named, our chunks are
+                       served to them. One without a destination has its `peers.sock` on this
+                       host, forwarded by an operator, as its `socket`
     tenant:            what each tenant may have at most
     """
 
@@ -80,6 +82,7 @@ class SurrogateSettings:
     ssh_port: int = 22
     announce: bool = False
     price: str = ""
+    peer_keys: tuple[str, ...] = ()
     peers: dict[str, Peer] = field(default_factory=dict)
     tenant: TenantCaps = field(default_factory=TenantCaps)
 

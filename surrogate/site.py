@@ -96,7 +96,7 @@ class Site:
         """Where a peer's chunks are on this host, as soon as they can be had."""
         if not peer.destination:
             return Path(peer.socket)
-        link = self._links.get(name, peer, Lane.BULK)
+        link = self._links.get(name, peer, Lane.BULK, stream="peers")
         link.want()
         return link.socket
 

@@ -15,6 +15,7 @@ from testbed.air import Air
 from testbed.bed import Client, Host, Testbed
 from testbed.links import Counters, Link, Shape
 from testbed.namespaces import TestbedFailed
+from testbed.plain_door import plain_door
 from testbed.sshd import Sshd
 from testbed.starting import await_up
 from testbed.topology import PAPER, PROFILES, TODAY, Profile, Topology
@@ -35,4 +36,5 @@ __all__ = [
     "TestbedFailed",
     "Topology",
     "await_up",
+    "plain_door",
 ]

@@ -71,6 +71,7 @@ class Role:
             address=self.host.address,
             port=self.host.ssh_port,
             prefix=self.host.prefix,
+            door=self.argv("door"),
         )
         self._daemon = self.host.popen(self.argv("serve"), log=self.log)
         await_up(self.program, self._daemon, lambda: listens(self.run_dir / name), self.log)
@@ -195,12 +196,11 @@ class Roles:
         folder = self.client_config.parent
         known_hosts = folder / "known_hosts"
         known_hosts.write_text("")
-        sockets = {"home": (self.home, "home.sock")}
-        for spot, role in self.surrogates.items():
-            sockets[f"surrogates.{spot}"] = (role, "surrogate.sock")
+        roles = {"home": self.home}
+        roles |= {f"surrogates.{spot}": role for spot, role in self.surrogates.items()}
         peers = {
-            table: role.sshd.peer("host", self.identity.path, known_hosts, role.run_dir / name)
-            for table, (role, name) in sockets.items()
+            table: role.sshd.peer("host", self.identity.path, known_hosts)
+            for table, role in roles.items()
         }
         text = client_settings(
             peers,

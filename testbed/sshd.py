@@ -5,10 +5,10 @@
     with Sshd.start(folder, authorized=[identity.public]) as sshd:
         host = sshd.host("home", identity.path, known_hosts)
 
-It lets in only the starting user by public key, forwards Unix sockets, and replaces stale ones.
-AllowTcpForwarding stays on: without it sshd forwards no Unix sockets either. As root it needs
-sshd's privilege separation folder, which it makes. Its folder is the home of its sessions, because
-what a person's shell does at its start is no part of a test.
+It lets in only the starting user by public key, and forwards nothing. With a door its sessions are
+that and nothing else, as at a host in use. As root it needs sshd's privilege separation folder,
+which it makes. Its folder is the home of its sessions, because what a person's shell does at its
+start is no part of a test.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from satchel.errors import UnsupportedError
 from testbed.starting import await_up
-from wire import Identity, Peer, SshHost, known_hosts_line
+from wire import Identity, Peer, SshHost, door_settings, known_hosts_line
 
 _KILL_SECONDS = 10.0
 _SEPARATION = Path("/run/sshd")
@@ -46,12 +47,8 @@ UseDNS no
 PrintMotd no
 PermitTTY no
 PermitUserRC no
-SetEnv HOME="{folder}"
-AllowTcpForwarding yes
-AllowAgentForwarding no
-X11Forwarding no
-AllowStreamLocalForwarding yes
-StreamLocalBindUnlink yes
+SetEnv {variables}
+DisableForwarding yes
 ClientAliveInterval {alive}
 ClientAliveCountMax 3
 MaxStartups 100
@@ -83,6 +80,8 @@ class Sshd:
         port: int = 0,
         prefix: Sequence[str] = (),
         keep_alive: float = 15.0,
+        door: Sequence[str | Path] = (),
+        environment: Mapping[str, str] | None = None,
         options: Iterable[str] = (),
     ) -> Sshd:
         """Return once it listens.
@@ -91,8 +90,9 @@ class Sshd:
         authorized: public lines that may log in; port: 0 for a free one of this namespace;
         prefix: what to write before the command, such as `ip netns exec NAME`, that executes it
         under the same pid; keep_alive: seconds of silence after which a client is given up;
-        options: more lines of sshd_config, which win. Raises UnsupportedError without sshd,
-        UnavailableError with the tail of its log if it does not come up.
+        door: the command that sessions are, if they are one; environment: more variables of
+        sessions; options: more lines of sshd_config, which win. Raises UnsupportedError without
+        sshd, UnavailableError with the tail of its log if it does not come up.
         """
         program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
         if program is None:
@@ -110,8 +110,11 @@ class Sshd:
             folder=folder,
             user=_user(),
             alive=max(1, round(keep_alive / 3)),
+            variables=_variables({"HOME": str(folder)} | dict(environment or {})),
         )
-        (folder / "sshd_config").write_text("".join(f"{o}\n" for o in options) + config)
+        forced = door_settings(shlex.join(map(str, door))) if door else {}
+        lines = [*options, *(f"{keyword} {value}" for keyword, value in forced.items())]
+        (folder / "sshd_config").write_text("".join(f"{line}\n" for line in lines) + config)
         log = folder / "sshd.log"
         argv = [*prefix, program, "-D", "-e", "-f", str(folder / "sshd_config")]
         with log.open("wb") as output:
@@ -152,10 +155,10 @@ class Sshd:
         destination = f"{self.user}@{self.address}"
         return SshHost(name, destination, identity, known_hosts, self.port, options)
 
-    def peer(self, name: str, identity: Path, known_hosts: Path, socket: Path) -> Peer:
-        """The same, with the socket of a daemon there."""
+    def peer(self, name: str, identity: Path, known_hosts: Path) -> Peer:
+        """The same, as settings name it."""
         host = self.host(name, identity, known_hosts)
-        return Peer(host.destination, host.port, identity, known_hosts, str(socket))
+        return Peer(host.destination, host.port, identity, known_hosts)
 
     def authorize(self, public: str) -> None:
         """Let one more key log in, from now on."""
@@ -191,6 +194,13 @@ class Sshd:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def _variables(environment: dict[str, str]) -> str:
+    """Those of sessions, which import what this process does."""
+    if "PYTHONPATH" in os.environ:
+        environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
+    return " ".join(f'{name}="{value}"' for name, value in environment.items())
 
 
 def _user() -> str:

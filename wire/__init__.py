@@ -4,7 +4,8 @@
 
 - peer: the program at the other end of a connection; never trusted with more than its key allows
 - host: a machine that ssh reaches (`SshHost`), known by its host key
-- link: one persistent ssh connection to a host (`SshLink`); forwards carry Unix sockets over it
+- link: one persistent ssh connection to a host (`SshLink`), which carries streams to its door
+- door: what sshd runs for a link at its other end, and all that the link's key can do (`open_door`)
 - links: those of a program (`Links`), each made again when it breaks (`Link`)
 - lane: what a link is for, operations or bulk; two lanes to a host are two links
 - message: a frozen dataclass that travels as strict JSON (`messages`, codec in `codec`)
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         requested_rate,
     )
     from wire.client import Answer, HttpClient
+    from wire.door import API, Names, NoSuchStream, ask_daemon, open_door
     from wire.duplex import FRAME_LIMIT, Duplex, Ended, PeerFailed, Reply
     from wire.egress import (
         Egress,
@@ -96,7 +98,7 @@ if TYPE_CHECKING:
         VolumeNumbers,
     )
     from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
-    from wire.openssh import Lane, Ran, SshHost
+    from wire.openssh import Lane, SshHost
     from wire.pairing import (
         PAIRING_PORT,
         Address,
@@ -118,11 +120,13 @@ if TYPE_CHECKING:
         streamed,
     )
     from wire.ssh import LinkState, SshLink
+    from wire.sshd import door_settings, not_in_force, shell_lines, sshd_in_force, sshd_snippet
     from wire.turnstile import Turnstile
 else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "API",
     "BATCH_LIMIT",
     "FRAME_LIMIT",
     "JSON_BODY_LIMIT",
@@ -167,6 +171,8 @@ __all__ = [
     "Listener",
     "LocalProtocolError",
     "Message",
+    "Names",
+    "NoSuchStream",
     "PairRequest",
     "PartNumbers",
     "Peer",
@@ -174,7 +180,6 @@ __all__ = [
     "PeerTimeout",
     "PeerUnreachable",
     "Priority",
-    "Ran",
     "RemoteProtocolError",
     "ReplicaStatus",
     "Reply",
@@ -196,11 +201,13 @@ __all__ = [
     "VolumeNumbers",
     "WrongKey",
     "allowed_signers_line",
+    "ask_daemon",
     "authority_line",
     "authorized_keys_line",
     "bound_json",
     "chunk_routes",
     "described",
+    "door_settings",
     "fingerprint",
     "host_keys",
     "install_errors",
@@ -209,6 +216,8 @@ __all__ = [
     "knows_host",
     "listen_local",
     "listen_unix",
+    "not_in_force",
+    "open_door",
     "own_address",
     "pair",
     "printable",
@@ -219,7 +228,10 @@ __all__ = [
     "send_destination",
     "serve",
     "serve_local",
+    "shell_lines",
     "signer_of",
+    "sshd_in_force",
+    "sshd_snippet",
     "streamed",
     "surrogates_here",
     "verify_signer",

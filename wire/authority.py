@@ -70,7 +70,7 @@ class Authority:
         for principal in (user, known_as):
             if not _PRINCIPAL.fullmatch(principal):
                 raise LocalProtocolError(f"{principal[:80]!r} is no principal")
-        options = ["-O", "clear", "-O", "permit-port-forwarding", "-O", f"force-command={command}"]
+        options = ["-O", "clear", "-O", f"force-command={command}"]
         during = ["-V", f"{ALREADY_BEFORE}:+{GUEST_HOURS}h", "-z", str(secrets.randbits(63))]
         names = ["-I", known_as, "-n", f"{user},{known_as}"]
         return _certified(self.users, public, [*names, *during, *options])

@@ -160,7 +160,7 @@ def authorized_keys_line(public: str, command: str, *, comment: str) -> str:
     """A line for an authorized_keys file: sshd runs `command` for this key, and nothing else."""
     kind, blob = _parts(public)
     quoted = command.replace('"', '\\"')
-    return f'restrict,port-forwarding,command="{quoted}" {kind} {blob} {comment}'
+    return f'restrict,command="{quoted}" {kind} {blob} {comment}'
 
 
 def _with_signature(

@@ -15,6 +15,7 @@ operation never waits behind a bulk transfer in one TCP connection's queue.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import secrets
 import shutil
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from satchel.errors import SatchelError, StateError, UnavailableError
 from wire.client import HttpClient
+from wire.door import API
 from wire.errors import PeerTimeout
 from wire.openssh import Lane, SshHost, answers
 from wire.peers import Peer
@@ -59,16 +61,17 @@ class Link:
     http: the daemon; its calls raise UnavailableError while the connection does not stand
     """
 
-    def __init__(self, name: str, peer: Peer, run: Path, lane: Lane) -> None:
-        """Begin to watch; `connect` says whether it works. run: the folder of its sockets"""
+    def __init__(self, name: str, peer: Peer, run: Path, lane: Lane, stream: str = API) -> None:
+        """Begin to watch; `connect` says whether it works. run: the folder of its sockets; stream:
+        what `http` asks there"""
         self.name = name
         self._peer = peer
         self._lane = lane
         self._run = run
         self._socket = run / f"{name}.api"
-        self._servers: dict[str, Server] = {}  # by the path of the socket there
-        self._reached: dict[Path, str] = {}  # sockets here, and whose they are there
-        self._lent: dict[str, Path] = {}  # sockets there, and whose they are here
+        self._servers: list[Server] = []
+        self._reached = {self._socket: stream}  # sockets here, and the streams that they lead to
+        self._lent: dict[str, Path] = {}  # sockets here that the peer reaches, by token
         self._connecting = threading.Lock()
         self._ssh: SshLink | None = None
         self._route = _Route(peer)
@@ -128,52 +131,50 @@ class Link:
         """Look now whether the connection is still of use. Returns at once, never fails."""
         self._attention.set()
 
-    def offer(self, name: str, app: Flask, folder: str) -> str:
-        """Let the peer ask `app` for chunks; the path of the socket there.
-
-        folder: the peer's folder for forwarded sockets
-        """
+    def offer(self, name: str, app: Flask) -> str:
+        """Let the peer ask `app` for chunks, for as long as the link is open; the path of the
+        socket there. As `lend`."""
         from wire.server import serve  # most commands offer nothing
 
-        local = self._run / f"{self.name}.{name}"
-        remote = self._remote_path(name, folder)
         with self._connecting:
-            if self._closing.is_set() or self._ssh is None:
-                raise StateError(f"cannot offer {name} to {self.name}", why="not connected")
+            self._require_connection(name)
+            local = self._run / f"{self.name}.{name}"
             server = serve(app, local, threads=SOURCE_THREADS, max_body=SOURCE_MAX_BODY)
-            self._servers[remote] = server
-            self._ssh.forward_remote(remote, local)
-        return remote
+            try:
+                path = self._lend(local)
+            except BaseException:
+                server.close(grace=0.0)
+                raise
+            self._servers.append(server)
+            return path
 
-    def reach(self, name: str, socket: str) -> Path:
-        """A Unix socket on this host, at which another socket of the peer's host is reached while
-        the connection stands. `connect` and `want` say when that is.
+    def reach(self, stream: str) -> Path:
+        """A Unix socket on this host, at which a stream of the peer's host is reached while the
+        connection stands. `connect` and `want` say when that is.
 
-        name: for the socket here; socket: the path there, where nobody need listen yet
+        stream: its name, to which nobody need listen there yet
         """
-        local = self._run / f"{self.name}.{name}"
+        word = hashlib.sha256(stream.encode()).hexdigest()[:8]
+        local = self._run / f"{self.name}.{word}"
         with self._connecting:
             if self._closing.is_set():
                 raise StateError(f"the link to {self.name} is closed")
             if local not in self._reached:
-                self._reached[local] = socket
+                self._reached[local] = stream
                 if self.alive and self._ssh:
-                    self._ssh.forward_local(local, socket)
+                    self._ssh.reach(local, stream)
         return local
 
-    def lend(self, name: str, local: Path, folder: str) -> str:
+    def lend(self, name: str, local: Path) -> str:
         """Let the peer reach a Unix socket of this host, whoever listens there, for as long as the
-        link is open; the path of the socket there.
+        link is open; the path of the socket there, in a folder of the door's.
 
-        folder: the peer's folder for forwarded sockets. Raises StateError without a connection.
+        name: for messages. Raises StateError without a connection, UnavailableError where the peer
+        refuses.
         """
-        remote = self._remote_path(name, folder)
         with self._connecting:
-            if self._closing.is_set() or self._ssh is None:
-                raise StateError(f"cannot lend {name} to {self.name}", why="not connected")
-            self._lent[remote] = local
-            self._ssh.forward_remote(remote, local)
-        return remote
+            self._require_connection(name)
+            return self._lend(local)
 
     def close(self, *, gone: bool = False) -> None:
         """End the connection and what was offered over it; leaves no process and no socket.
@@ -190,12 +191,20 @@ class Link:
         with self._connecting:
             if self._ssh:
                 self._ssh.close()
-            servers, self._servers = self._servers, {}
-        for server in servers.values():
+            servers, self._servers = self._servers, []
+        for server in servers:
             server.close(grace=0.0)
 
-    def _remote_path(self, name: str, folder: str) -> str:
-        return f"{folder}/{socket.gethostname()[:16]}-{secrets.token_hex(4)}-{name}"
+    def _require_connection(self, name: str) -> None:
+        if self._closing.is_set() or self._ssh is None:
+            raise StateError(f"cannot offer {name} to {self.name}", why="not connected")
+
+    def _lend(self, local: Path) -> str:
+        assert self._ssh is not None
+        token = secrets.token_hex(8)
+        path = self._ssh.offer({token: local})[token]
+        self._lent[token] = local
+        return path
 
     def _connect(self) -> None:
         self._wanted = True
@@ -211,11 +220,7 @@ class Link:
         )
         self._ssh = SshLink.start(
             host,
-            self._run,
             lane=self._lane,
-            forwards_local={self._socket: self._peer.socket} | self._reached,
-            forwards_remote={remote: server.path for remote, server in self._servers.items()}
-            | self._lent,
             keep_alive=KEEP_ALIVE_SECONDS,
             connect_timeout=CONNECT_SECONDS,
         )
@@ -223,6 +228,13 @@ class Link:
             self._ssh.close()
             raise StateError(f"the link to {self.name} is closed")
         self._ssh.wait_ready(CONNECT_SECONDS)
+        try:
+            for local, stream in self._reached.items():
+                self._ssh.reach(local, stream)
+            self._ssh.offer(self._lent)
+        except BaseException:
+            self._ssh.close()
+            raise
 
     def _watch(self) -> None:
         pause, said = WATCH_SECONDS, ""
@@ -272,11 +284,13 @@ class Links:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def get(self, name: str, peer: Peer, lane: Lane = Lane.OPERATIONS) -> Link:
-        """The link of that name, made if there is none; connected or not."""
+    def get(
+        self, name: str, peer: Peer, lane: Lane = Lane.OPERATIONS, *, stream: str = API
+    ) -> Link:
+        """The link of that name, made if there is none; connected or not. stream: see Link."""
         with self._lock:
             if name not in self._links:
-                self._links[name] = Link(name, peer, self._run, lane)
+                self._links[name] = Link(name, peer, self._run, lane, stream)
             return self._links[name]
 
     def open(self, name: str, peer: Peer, lane: Lane = Lane.OPERATIONS) -> Link:

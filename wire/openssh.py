@@ -10,24 +10,20 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import selectors
 import shutil
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import IO
 
 from satchel.errors import SatchelError, UnsupportedError
 from wire.errors import (
     HostKeyMismatch,
     HostUnreachable,
     LocalProtocolError,
-    PeerTimeout,
     WrongKey,
     printable,
 )
@@ -35,24 +31,20 @@ from wire.messages import check_name
 from wire.peers import host_in
 
 END_SECONDS = 5.0
-"""How long ssh may take to end when asked."""
+"""How long what ssh wrote is waited for."""
 
 KILL_SECONDS = 1.0
-"""How long it may take before it is killed: with a host that went silent it waits for that. What it
-would put away its owner does."""
+"""How long ssh may take to end before it is killed: with a host that went silent it waits for
+that."""
 
 ANSWER_SECONDS = 2.0
 """How long a host's kernel may take to answer: a lost packet is sent again after one second."""
 
 _DESTINATION = re.compile(r"([A-Za-z0-9._][A-Za-z0-9._-]*@)?[A-Za-z0-9\[][A-Za-z0-9.:%\[\]_-]*")
 _TAIL = 16384
-_OUTPUT_LIMIT = 1 << 20
 
-_GUARD = """exec 3<&0
-(read -r _ <&3 || kill $$) >/dev/null 2>&1 &
-exec "$@" </dev/null 3<&-"""
-"""A shell that becomes ssh, and a child that ends ssh when we die: the pipe from us ends then.
-A line through that pipe lets the child go without that."""
+DOOR = "door"
+"""What ssh asks the host to run."""
 
 
 class Lane(Enum):
@@ -86,15 +78,6 @@ class SshHost:
             raise LocalProtocolError(f"{self.port} is no port")
 
 
-@dataclass(frozen=True)
-class Ran:
-    """How a remote command ended. Of its output at most 1 MiB each is kept."""
-
-    exit_code: int
-    stdout: bytes
-    stderr: bytes
-
-
 class Tail:
     """The end of what a process wrote to stderr, read by a thread until the process ends."""
 
@@ -111,8 +94,8 @@ class Tail:
             " ".join(line.strip() for line in text.splitlines() if line.strip()), _TAIL
         )
 
-    def join(self) -> None:
-        self._thread.join(END_SECONDS)
+    def join(self, seconds: float = END_SECONDS) -> None:
+        self._thread.join(seconds)
 
     def _read(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stderr is not None
@@ -123,9 +106,9 @@ class Tail:
                     del self._bytes[:-_TAIL]
 
 
-def master_argv(
-    host: SshHost, control: Path, lane: Lane, keep_alive: float, connect_timeout: float
-) -> list[str]:
+def ssh_argv(host: SshHost, lane: Lane, keep_alive: float, connect_timeout: float) -> list[str]:
+    """The client's command line. What it asks to run there is a word: sshd runs the door, whatever
+    is asked for."""
     options = {
         "BatchMode": "yes",
         "StrictHostKeyChecking": "yes",
@@ -138,29 +121,30 @@ def master_argv(
         "ConnectTimeout": str(max(1, round(connect_timeout))),
         "ServerAliveInterval": str(max(1, round(keep_alive / 3))),
         "ServerAliveCountMax": "3",
-        "ExitOnForwardFailure": "yes",
-        "StreamLocalBindUnlink": "yes",
-        "ControlPersist": "no",
+        "ClearAllForwardings": "yes",
+        "ControlMaster": "no",
         "Compression": "no",
+        "EscapeChar": "none",
         "ForwardAgent": "no",
         "ForwardX11": "no",
         "IPQoS": "af21" if lane is Lane.OPERATIONS else "cs1",
         "LogLevel": "ERROR",
     }
-    argv = ["ssh", "-F", "none", "-M", "-N", "-T", "-S", str(control), "-p", str(host.port)]
+    argv = ["ssh", "-F", "none", "-T", "-p", str(host.port)]
     for option in (*host.options, *(f"{key}={value}" for key, value in options.items())):
         argv += ["-o", option]
-    return [*argv, host.destination]
+    return [*argv, host.destination, DOOR]
 
 
-def start_master(argv: Sequence[str]) -> subprocess.Popen[bytes]:
-    """ssh, ended when this program dies; with its own session a Ctrl-C does not reach it."""
+def start_ssh(argv: Sequence[str], pipe: socket.socket) -> subprocess.Popen[bytes]:
+    """ssh, with that for its standard input and output. It ends when the other end of the pipe is
+    closed, as by our death; with its own session a Ctrl-C does not reach it."""
     if shutil.which(argv[0]) is None:
         raise UnsupportedError("no ssh", fix="install openssh-client")
     return subprocess.Popen(
-        ["/bin/sh", "-c", _GUARD, "sh", *argv],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
+        argv,
+        stdin=pipe.fileno(),
+        stdout=pipe.fileno(),
         stderr=subprocess.PIPE,
         env={**os.environ, "LC_ALL": "C"},
         start_new_session=True,
@@ -206,63 +190,10 @@ def failure_of(host: SshHost, said: str) -> SatchelError:
     return HostUnreachable(what, why=f"{place}: {said[-500:] or 'ssh ended without a word'}")
 
 
-def run_bounded(argv: Sequence[str], timeout: float) -> Ran:
-    """Run a local command to its end. Raises PeerTimeout after killing it.
-
-    The master holds the pipes too and closes them when the remote command ends, so after a
-    timeout they are left, not read to their end.
-    """
-    process = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "LC_ALL": "C"},
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + timeout
-    with process, selectors.DefaultSelector() as selector:
-        try:
-            kept = [_watch(selector, stream) for stream in (process.stdout, process.stderr)]
-            while selector.get_map():
-                _drain(selector, deadline - time.monotonic())
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except (TimeoutError, subprocess.TimeoutExpired) as error:
-            raise PeerTimeout(f"{argv[-1]}: no end in {timeout:g} s") from error
-        finally:
-            process.kill()
-    return Ran(process.returncode, *map(bytes, kept))
-
-
-def _watch(selector: selectors.BaseSelector, stream: IO[bytes] | None) -> bytearray:
-    kept = bytearray()
-    assert stream is not None
-    selector.register(stream, selectors.EVENT_READ, kept)
-    return kept
-
-
-def _drain(selector: selectors.BaseSelector, seconds: float) -> None:
-    """Read what is there, or wait for it. Raises TimeoutError."""
-    ready = selector.select(max(0.0, seconds))
-    if not ready:
-        raise TimeoutError
-    for key, _ in ready:
-        piece = os.read(key.fd, 65536)
-        key.data.extend(piece[: max(0, _OUTPUT_LIMIT - len(key.data))])
-        if not piece:
-            selector.unregister(key.fileobj)
-
-
 def end_process(process: subprocess.Popen[bytes], *, gone: bool = False) -> None:
-    """Ask ssh to end, again and again: a signal between its look and its wait is not seen. gone:
-    it has nobody to take leave of, and is not asked."""
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError), process.stdin as guard:
-        guard.write(b"\n")
-    deadline = time.monotonic() + (0.0 if gone else KILL_SECONDS)
-    while process.poll() is None and time.monotonic() < deadline:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.1)
+    """Wait until ssh, whose pipe is closed, has ended; then have it end. gone: it has nobody to
+    take leave of, and is not waited for."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(0.0 if gone else KILL_SECONDS)
     process.kill()
     process.wait()

@@ -15,8 +15,9 @@ class Peer:
     """A host that is reached by OpenSSH, and where the daemon answers there.
 
     destination: `user@host`; port: of its sshd; identity: the private key; known_hosts: of whom
-    we believe who they are, as OpenSSH has it; socket: the path of the daemon's Unix socket there;
-    trusted: of a surrogate: it may run carried services, whose answers nobody compares
+    we believe who they are, as OpenSSH has it; socket: of one without a destination, the path of
+    the daemon's Unix socket on this host; trusted: of a surrogate: it may run carried services,
+    whose answers nobody compares
     """
 
     destination: str = ""

@@ -32,7 +32,7 @@ from bench.shares.network import Link
 from homeserver.shares import Shares, ShareShelf
 from shares.home import ShareRecord
 from shares.protocol import POLICIES, DelayedUpdate
-from testbed import Shape, links, measure, namespaces, sshd
+from testbed import Shape, links, measure, namespaces, plain_door, sshd
 from wire import Identity, SshLink
 
 PHOTOS, FEW = 12, 4
@@ -213,13 +213,14 @@ class World:
             address=core.address,
             port=22,
             prefix=core.prefix,
+            door=plain_door(short),
         )
         stack.enter_context(daemon)
         host = daemon.host("home", identity.path, short / "known")
 
         def connect() -> SshLink:
-            ssh = SshLink.start(host, short, forwards_local={short / "mobile": str(short / "home")})
-            ssh.wait_ready(READY_SECONDS)
+            ssh = SshLink.open(host, timeout=READY_SECONDS)
+            ssh.reach(short / "mobile", "home")
             return ssh
 
         stack.callback(namespaces.inside(leaf.namespace, connect).close)

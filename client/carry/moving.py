@@ -27,7 +27,7 @@ from client.sources import Sources, chunks_link
 from images import Manifest
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
-from wire import CreateReplica, HandedOver, HostStatus, Lane, Link, Links
+from wire import CreateReplica, HandedOver, Lane, Link, Links
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,6 @@ class Mover:
         with it. origin: the signed checkpoint that the leader goes back to; wanted: raises when the
         session ends. Whatever goes wrong, nothing is left."""
         link, chunks = self._connect(surrogate)
-        forwarded = HostStatus.from_json(link.http.get_json("/v1/status")).forwarded
         self._leftovers.remove_from(surrogate, link)
         begin = self._begin(leader, origin)
         giver = "" if leader.name == HOME else leader.name
@@ -104,7 +103,7 @@ class Mover:
             replica=CreateReplica.new_id(self._service),
             service=self._service,
             manifest=begin.manifest.to_json(),
-            sources=self._sources.offer(chunks, forwarded, giver=giver),
+            sources=self._sources.offer(chunks, giver=giver),
             changed=begin.handed.changed if begin.handed else None,
             pages=begin.handed.pages if begin.handed else None,
             touched=begin.handed.touched if begin.handed else {},

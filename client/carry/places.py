@@ -10,7 +10,7 @@ import contextlib
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 from urllib.parse import urlencode
 
@@ -114,10 +114,8 @@ class _Leader:
     def look_for_door(self) -> None:
         """Have the way to its streams, before somebody waits for that. Raises DoorClosed."""
         if self._door is None:
-            there = self.link.http.get_json(f"{self.path}/streams").get("socket")
-            if not isinstance(there, str):
-                raise DoorClosed(f"{self.name} does not say where its streams are")
-            self._door = self.link.reach(f"{CARRIER}-{Path(there).parent.name[-12:]}", there)
+            self.link.http.get_json(f"{self.path}/streams")
+            self._door = self.link.reach(f"streams/{PurePosixPath(self.path).name}")
 
     def carrier(self) -> socket.socket:
         self.look_for_door()

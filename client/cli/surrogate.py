@@ -25,12 +25,9 @@ def command() -> None:
 @click.argument("name")
 @click.argument("destination")
 @click.option("--port", type=click.IntRange(1, 65535), default=22, help="Of sshd [default: 22].")
-@click.option("--socket", required=True, help="Of the daemon there; its `serve` says it.")
 @json_option
 @click.pass_context
-def add(
-    context: click.Context, name: str, destination: str, port: int, socket: str, as_json: bool
-) -> None:
+def add(context: click.Context, name: str, destination: str, port: int, as_json: bool) -> None:
     """Add surrogate NAME at DESTINATION, as USER@HOST.
 
     Its host key has to be in known_hosts, and yours has to be let in there.
@@ -41,7 +38,7 @@ def add(
     if name in settings.surrogates:
         fix = f"remove it with `satchel surrogate rm {name}`"
         raise ConflictError(f"there is a surrogate {name}", fix=fix)
-    values = {"destination": destination, "port": port, "socket": socket}
+    values = {"destination": destination, "port": port}
     configuration(context).merge(f"surrogates.{name}", values)
     show({"added": name}, as_json=as_json)
 

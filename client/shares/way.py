@@ -14,7 +14,6 @@ from typing import Any
 from client.endpoints import HOME
 from client.settings import ClientSettings
 from satchel.errors import IntegrityError, NotFoundError, UsageError
-from satchel.paths import SHARE_SOCKET
 from shares.node import Caller, Ends
 from wire import Caller as WireCaller
 from wire import Links
@@ -55,6 +54,5 @@ def share_way(settings: ClientSettings) -> Iterator[ShareWay]:
         listed: Any = link.http.get_json("/v1/shares")
         if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
             raise IntegrityError("home's list of shares is none", why=str(listed)[:200])
-        there = Path(settings.home.socket).with_name(SHARE_SOCKET)
         names = tuple(str(row.get("name")) for row in listed)
-        yield ShareWay(names, link.reach("shares", str(there)))
+        yield ShareWay(names, link.reach("shares"))

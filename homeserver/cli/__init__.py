@@ -16,6 +16,7 @@ from homeserver.settings import HomeSettings
 COMMANDS = {
     "checkpoint": "Take a checkpoint of SERVICE.",
     "doctor": "Say what is missing at this home, each with its remedy.",
+    "door": "Be the door that sshd opens for a client's key.",
     "dump": "Show what is in FILE, for developers.",
     "export": "Export volume NAME into FILE, raw and sparse.",
     "forget": "Forget old versions of volumes and old checkpoints.",
@@ -33,6 +34,7 @@ COMMANDS = {
     "service": "The services of this home.",
     "settle": "Compress what imports and checkpoints stored as it was.",
     "share": "Folders that all nodes see as one tree of files.",
+    "sshd-config": "Print what sshd needs, so that clients get no shell.",
     "stats": "Show what the store holds.",
     "status": "Show what this host can run, and what runs.",
     "verify": "Check the store: each record's checksum and both hashes.",

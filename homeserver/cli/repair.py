@@ -23,7 +23,7 @@ from satchel.errors import IntegrityError
     multiple=True,
     metavar="SOURCE",
     help="Who may have it: the folder of a store, a medium (path or UUID), the socket of a home or "
-    "a surrogate, or ssh://USER@HOST:PORT/PATH/OF/SOCKET; repeatable, asked in this order.",
+    "a surrogate, or ssh://USER@HOST:PORT; repeatable, asked in this order.",
 )
 @json_option
 @click.pass_obj

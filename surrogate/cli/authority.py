@@ -44,7 +44,7 @@ def init(
 ) -> None:
     """Make the keys, and certify this host.
 
-    Says what sshd's configuration needs: two lines. Where the keys are there already, certifies
+    Says what sshd's configuration needs: three lines. Where the keys are there already, certifies
     this host again, as after its address has changed.
     """
     folder = settings.authority
@@ -68,6 +68,7 @@ def init(
         "sshd_config": [
             f"TrustedUserCAKeys {authority.users.path}.pub",
             f"HostCertificate {certificate}",
+            "ExposeAuthInfo yes",
         ],
     }
     if as_json:

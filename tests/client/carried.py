@@ -22,9 +22,10 @@ from homeserver.api import MAX_BODY, home_app
 from homeserver.home import signers_line
 from hypervisor import QemuDriver
 from surrogate import Host, SurrogateSettings
-from surrogate.api import surrogate_app
+from surrogate.operator_api import operator_app
+from surrogate.tenant_sockets import TenantSockets
 from testbed.built import cache_folder
-from tests.client.world import Place
+from tests.client.world import LAPTOP, Place
 from tests.leftovers import SHORT_PREFIX
 from wire import Identity, serve
 
@@ -33,7 +34,7 @@ class CarriedHome(Place):
     """A home with that service, launched."""
 
     def __init__(self, folder: Path, key: Identity, service: str) -> None:
-        super().__init__(folder, key)
+        super().__init__(folder, key, "satchel-home")
         self.settings = HomeSettings(
             data=folder / "data", run=folder / "run", images=cache_folder(), settle=False
         )
@@ -52,7 +53,7 @@ class CarriedSpot(Place):
     """A surrogate."""
 
     def __init__(self, folder: Path, key: Identity) -> None:
-        super().__init__(folder, key)
+        super().__init__(folder, key, "satchel-surrogate", "--guest", LAPTOP)
         settings = SurrogateSettings(
             data=folder / "data",
             run=folder / "run",
@@ -61,10 +62,13 @@ class CarriedSpot(Place):
             disk_mib=1,
         )
         self.host = Host(settings, QemuDriver())
-        self._server = serve(surrogate_app(self.host), self.socket, threads=8, max_body=MAX_BODY)
+        self._sockets = TenantSockets(self.host)
+        app = operator_app(self.host, self._sockets)
+        self._server = serve(app, self.socket, threads=8, max_body=MAX_BODY)
 
     def close(self) -> None:
         super().close()
+        self._sockets.close()
         self.host.close()
 
 

@@ -99,7 +99,7 @@ def ssh_processes(world: World) -> list[str]:
             words = path.read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue
-        if str(world.settings.run) in words and words.startswith(("ssh ", "/bin/sh")):
+        if str(world.settings.home.known_hosts) in words and words.startswith("ssh "):
             found.append(words)
     return found
 
@@ -376,7 +376,7 @@ def test_without_settings_it_is_said_what_is_missing(
         monkeypatch.setenv(f"XDG_{kind}", str(tmp_path / kind))
     missing = (
         f"no home is known: there is no {tmp_path}/CONFIG_HOME/satchel/client.toml; "
-        "say where it is in client.toml: destination and socket in [home]"
+        "say where it is in client.toml: destination in [home]"
     )
     done = types("run", "notes")
     assert (done.returncode, done.stdout) == (3, "")
@@ -401,7 +401,8 @@ def test_ls_says_why_home_is_not_known(person: Person) -> None:
     assert listed.returncode == 8
     assert "cannot connect to home" in listed.stderr
     assert {row["state"] for row in json.loads(listed.stdout)} == {"surrogate"}
-    assert list(person.world.settings.run.rglob("*.ctl")) == []
+    assert list(person.world.settings.run.rglob("*.api")) == []
+    assert ssh_processes(person.world) == []
 
 
 def test_who_carries_a_medium_defragments_it_without_home(person: Person) -> None:

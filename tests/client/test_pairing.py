@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, request
 
 from chunkstore import Media, SealKeys, new_seal
 from client.settings import ClientSettings
 from satchel.settings import load
+from surrogate.operator import TOKEN
 from testbed.sshd import Sshd
 from tests.needs import requires
 from wire import Identity, Links, described, serve
@@ -34,7 +35,7 @@ class Machine:
         self.folder = folder
         (folder / "run").mkdir(parents=True, mode=0o700)
         self.config = folder / "config" / "satchel"
-        self.environment = os.environ | {
+        self.folders = {
             "HOME": str(folder),
             "XDG_CONFIG_HOME": str(folder / "config"),
             "XDG_DATA_HOME": str(folder / "data"),
@@ -42,6 +43,7 @@ class Machine:
             "XDG_CACHE_HOME": str(folder / "cache"),
             "XDG_RUNTIME_DIR": str(folder / "run"),
         }
+        self.environment = os.environ | self.folders
         self.shown: list[subprocess.Popen[str]] = []
 
     def types(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -111,7 +113,7 @@ def site(short_path: Path) -> Iterator[Machine]:
 
 @pytest.fixture
 def site_sshd(site: Machine) -> Iterator[Sshd]:
-    """An sshd with the two lines that `authority init` says, and no key in authorized_keys."""
+    """An sshd with the lines that `authority init` says, and no key in authorized_keys."""
     Identity.create(site.folder / "host_key")
     said = site.sees(
         "satchel-surrogate",
@@ -122,18 +124,26 @@ def site_sshd(site: Machine) -> Iterator[Sshd]:
         "--host-key",
         str(site.folder / "host_key.pub"),
     )
-    with Sshd.start(site.folder, options=said["sshd_config"]) as sshd:
+    options = said["sshd_config"]
+    with Sshd.start(site.folder, options=options, environment=site.folders) as sshd:
         site.config.mkdir(parents=True)
         (site.config / "surrogate.toml").write_text(f"ssh-port = {sshd.port}\n")
         yield sshd
 
 
 def reaches(settings: ClientSettings, name: str, peer: Any, run: Path) -> Any:
-    """What a daemon behind the peer's socket answers, over a link as sessions make it."""
-    app = Flask("daemon")
+    """What a daemon behind the door there answers, over a link as sessions make it."""
+    app, place = Flask("daemon"), Path(peer.socket)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    (place.parent / TOKEN).write_text("0")
+
+    @app.post("/v1/tenants")
+    def admit() -> dict[str, str]:
+        assert request.get_json() == {"identity": Identity.open(peer.identity).fingerprint}
+        return {"socket": str(place), "forwarded": ""}
+
     app.add_url_rule("/v1/word", view_func=lambda: {"word": name})
-    Path(peer.socket).parent.mkdir(parents=True, exist_ok=True)
-    with serve(app, Path(peer.socket), threads=2, max_body=1 << 20), Links(run) as links:
+    with serve(app, place, threads=2, max_body=1 << 20), Links(run) as links:
         return links.open(name, peer).http.get_json("/v1/word")
 
 
@@ -170,7 +180,7 @@ def test_a_certificate_lasts_twelve_hours_and_names_the_guest(
 def test_a_laptop_pairs_with_its_home(site: Machine, laptop: Machine, short_path: Path) -> None:
     site.sees("satchel-home", "init")
     keys = site.folder / "authorized_keys"
-    with Sshd.start(site.folder) as sshd:
+    with Sshd.start(site.folder, environment=site.folders) as sshd:
         uri, _, _ = site.shows(
             "satchel-home", "pair", "--ssh-port", str(sshd.port), "--authorized-keys", str(keys)
         )
@@ -278,8 +288,8 @@ def test_settings_are_changed_and_comments_stay(laptop: Machine) -> None:
     for key, value in (("home.port", "soon"), ("colour", "red"), ("surrogates.home.port", "1")):
         assert laptop.types("satchel", "config", "set", key, value).returncode == 2
     assert config.read_text() == before
-    laptop.sees("satchel", "surrogate", "add", "cafe", "me@cafe", "--socket", "/run/s.sock")
-    words = ("surrogate", "add", "cafe", "me@cafe", "--socket", "/run/s.sock")
+    laptop.sees("satchel", "surrogate", "add", "cafe", "me@cafe")
+    words = ("surrogate", "add", "cafe", "me@cafe")
     assert laptop.types("satchel", *words).returncode == 5
     assert laptop.settings.surrogate("cafe").destination == "me@cafe"
     laptop.sees("satchel", "surrogate", "rm", "cafe")

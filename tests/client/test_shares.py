@@ -19,6 +19,7 @@ from satchel.errors import NotFoundError, UnavailableError, UsageError
 from testbed.roles import client_settings
 from testbed.sshd import Sshd
 from tests.client.commands import SATCHEL, Commands
+from tests.doors import door_of
 from tests.homeserver.program import Program
 from tests.needs import requires
 from tests.waiting import eventually
@@ -41,14 +42,15 @@ class Owner(Commands):
         key = Identity.create(folder / "key")
         self._key = key
         self.reach_home()
-        peer = self.sshd.peer("home", key.path, folder / "known_hosts", socket)
+        peer = self.sshd.peer("home", key.path, folder / "known_hosts")
         run, data, state = folder / "r", folder / "data", folder / "state"
         self.config.write_text(client_settings({"home": peer}, run=run, data=data, state=state))
         self.mounted: list[Path] = []
 
     def reach_home(self, port: int = 0) -> None:
         place = self.folder / "sshd"
-        self.sshd = Sshd.start(place, authorized=[self._key.public], port=port)
+        door = door_of("satchel-home", self.folder / "h/run/satchel/home")
+        self.sshd = Sshd.start(place, authorized=[self._key.public], port=port, door=door)
 
     def add(self, name: str, *words: str) -> Path:
         root = self.folder / name

@@ -27,6 +27,7 @@ from surrogate import Host, SurrogateSettings
 from surrogate.operator_api import operator_app
 from surrogate.tenant_sockets import TenantSockets
 from testbed.sshd import Sshd
+from tests.doors import door_of
 from tests.scripted import scripted_driver
 from wire import Identity, Peer, Server, serve
 
@@ -53,16 +54,22 @@ def fake_image(folder: Path, name: str, *, stateful: bool) -> None:
 class Place:
     """A daemon behind an sshd of its own. It can be taken away and come back."""
 
-    def __init__(self, folder: Path, key: Identity) -> None:
+    def __init__(self, folder: Path, key: Identity, program: str, *words: str) -> None:
+        """words: more arguments of its door"""
         self.folder = folder
-        self.socket = folder / "run" / "api.sock"
+        self.socket = folder / "run" / f"{program.removeprefix('satchel-')}.sock"
         self.socket.parent.mkdir(parents=True)
-        self.sshd = Sshd.start(folder / "sshd", authorized=[key.public])
+        self._door = door_of(program, self.socket.parent, *words)
         self._key = key
+        self.sshd = self._start_sshd()
         self._server: Server | None = None
 
     def peer(self, name: str, known_hosts: Path) -> Peer:
-        return self.sshd.peer(name, self._key.path, known_hosts, self.socket)
+        return self.sshd.peer(name, self._key.path, known_hosts)
+
+    def _start_sshd(self, port: int = 0) -> Sshd:
+        place, keys = self.folder / "sshd", [self._key.public]
+        return Sshd.start(place, authorized=keys, port=port, door=self._door)
 
     def cut(self) -> None:
         """Nobody reaches it any more."""
@@ -75,9 +82,7 @@ class Place:
 
     def mend(self) -> None:
         """It can be reached again, at the same port."""
-        self.sshd = Sshd.start(
-            self.folder / "sshd", authorized=[self._key.public], port=self.sshd.port
-        )
+        self.sshd = self._start_sshd(self.sshd.port)
 
     def close(self) -> None:
         self.sshd.stop()
@@ -89,7 +94,7 @@ class HomePlace(Place):
     """A home with the services, each with a checkpoint."""
 
     def __init__(self, folder: Path, key: Identity) -> None:
-        super().__init__(folder, key)
+        super().__init__(folder, key, "satchel-home")
         for name, stateful in SERVICES.items():
             fake_image(folder / "images", name, stateful=stateful)
         self.settings = HomeSettings(
@@ -128,7 +133,7 @@ class SpotPlace(Place):
     """A surrogate."""
 
     def __init__(self, folder: Path, key: Identity, **settings: Any) -> None:
-        super().__init__(folder, key)
+        super().__init__(folder, key, "satchel-surrogate", "--guest", LAPTOP)
         self.driver = scripted_driver()
         defaults = SurrogateSettings(
             data=folder / "data", run=folder / "run", name=folder.name, allow_emulation=True
@@ -137,10 +142,6 @@ class SpotPlace(Place):
         self.sockets = TenantSockets(self.host, idle_seconds=3600.0)
         app = operator_app(self.host, self.sockets)
         self._server = serve(app, self.socket, threads=8, max_body=MAX_BODY)
-
-    def peer(self, name: str, known_hosts: Path) -> Peer:
-        """As the tenant LAPTOP has it."""
-        return dataclasses.replace(super().peer(name, known_hosts), socket=str(self.door(LAPTOP)))
 
     def door(self, identity: str) -> Path:
         """The socket of that tenant's API."""
@@ -212,7 +213,11 @@ class World:
         changed = dataclasses.replace(self.settings, **settings)  # type: ignore[arg-type]
         made = Runner(changed, service, media=self.stick if media else None)
         self._closing.append(made.close)
-        made.start(take_over=take_over, accepted=accepted)
+        try:
+            made.start(take_over=take_over, accepted=accepted)
+        except BaseException:
+            made.close()
+            raise
         return made
 
     def proxy(self, runner: Runner) -> str:

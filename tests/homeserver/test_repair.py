@@ -16,6 +16,7 @@ from satchel.errors import NotFoundError
 from satchel.ids import CHUNK_REF_SIZE, ChunkRef, chunk_id
 from testbed.sshd import Sshd
 from tests.chunkstore.content import flip, noise, packs, text
+from tests.doors import door_of
 from tests.homeserver.conftest import Bench
 from tests.homeserver.program import Program
 from tests.needs import requires
@@ -173,14 +174,15 @@ def test_from_a_far_peer(program: Program, short_path: Path) -> None:
     keys.mkdir(parents=True)
     mine = Identity.create(keys / "id_ed25519", comment="owner")
     app = flask.Flask("peer")
-    with Sshd.start(short_path / "sshd", authorized=[mine.public]) as sshd:
-        there = f"ssh://{sshd.user}@{sshd.address}:{sshd.port}{short_path / 'peer'}"
+    door = door_of("satchel-home", short_path)
+    with Sshd.start(short_path / "sshd", authorized=[mine.public], door=door) as sshd:
+        there = f"ssh://{sshd.user}@{sshd.address}:{sshd.port}"
         unknown = program.run("repair", "--from", there)
         assert unknown.returncode not in (0, 6), unknown.stderr
         (keys / "known_hosts").write_text(sshd.known_hosts_line + "\n")
         with Store.open(program.folder / "copy") as copy:
             app.register_blueprint(chunk_routes(copy.records))
-            with serve(app, short_path / "peer", threads=2, max_body=1 << 24):
+            with serve(app, short_path / "home.sock", threads=2, max_body=1 << 24):
                 done = program.run("repair", "--from", there, "--json")
     assert done.returncode == 6, done.stderr
     report = json.loads(done.stdout)
@@ -188,6 +190,7 @@ def test_from_a_far_peer(program: Program, short_path: Path) -> None:
     assert {hurt["name"] for hurt in report["hurt"]} == {"third"}
     assert len(report["unrepaired"]) == report["lost"] - report["repaired"][there] > 0
     assert program.run("repair", "--from", "ssh://:x/y").returncode == 2
+    assert program.run("repair", "--from", "ssh://a@b/run/x.sock").returncode == 2
 
 
 def test_a_lost_page_hides_what_is_below_it(program: Program) -> None:
@@ -258,7 +261,7 @@ def test_a_source_that_is_none(program: Program) -> None:
         (program.folder / "config").mkdir(exist_ok=True)
         assert program.fails(3, "repair", "--from", source)["code"] == "not-found"
     assert program.fails(5, "repair", "--from", program.folder / "store")["code"] == "conflict"
-    with pytest.raises(NotFoundError), open_source("ssh://a@b/run/x.sock"):
+    with pytest.raises(NotFoundError), open_source("ssh://a@b"):
         pass
 
 

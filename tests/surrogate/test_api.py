@@ -40,14 +40,16 @@ pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
 
 @pytest.fixture
 def client(site: Site) -> Iterator[HttpClient]:
-    sockets = TenantSockets(site.host)
-    with served(operator_app(site.host, sockets), site.folder, peer="spot") as client:
+    with served(surrogate_app(site.host), site.folder, peer="spot") as client:
         yield client
+
+
+def as_operator(site: Site, path: str) -> bytes:
+    sockets = TenantSockets(site.host)
+    with served(operator_app(site.host, sockets), site.settings.run, peer="spot") as client:
+        answer = client.request("GET", path, headers=credentials(site.settings.run)).body
     sockets.close()
-
-
-def as_operator(site: Site, client: HttpClient, path: str) -> bytes:
-    return client.request("GET", path, headers=credentials(site.settings.run)).body
+    return answer
 
 
 def test_a_replica_from_its_request_to_its_end(site: Site, client: HttpClient) -> None:
@@ -60,11 +62,11 @@ def test_a_replica_from_its_request_to_its_end(site: Site, client: HttpClient) -
     assert [answer.number for answer in answers] == [4, 5]
     digest = client.post_json("/v1/replicas/r1/digest", {"paths": ["/var/lib/notes"]})
     assert len(digest["digest"]) == 64
-    status = json.loads(as_operator(site, client, "/v1/status"))
+    status = json.loads(as_operator(site, "/v1/status"))
     assert [replica["last_operation"] for replica in status["replicas"]] == [5]
     assert status["forwarded"] == str(site.settings.forwarded)
     client.delete("/v1/replicas/r1")
-    assert json.loads(as_operator(site, client, "/v1/status"))["replicas"] == []
+    assert json.loads(as_operator(site, "/v1/status"))["replicas"] == []
 
 
 def test_who_asks_hears_what_a_machine_would_run_under(site: Site, client: HttpClient) -> None:

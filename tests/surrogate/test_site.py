@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Media that are plugged into a surrogate, and its peers."""
 
+import json
 import shutil
 import threading
 from collections.abc import Iterator
@@ -19,9 +20,10 @@ from surrogate.site import Site, peer_app
 from surrogate.sources import SocketSource
 from testbed.sshd import Sshd
 from tests.chunkstore.content import noise
+from tests.doors import door_of
 from tests.needs import requires
 from tests.surrogate.sources import StoreSource
-from wire import Identity, Peer, Priority, serve
+from wire import Identity, Peer, Priority, fingerprint, serve
 
 
 class Spot:
@@ -175,12 +177,15 @@ def test_a_peer_that_is_not_there_costs_nothing_but_its_fault(spot: Spot) -> Non
 @requires("ssh", "sshd")
 def test_a_peer_is_reached_over_a_link_of_our_own_also_after_it_broke(spot: Spot) -> None:
     key = Identity.create(spot.folder / "me")
-    place = spot.folder / "peers.sock"
+    place = spot.folder / "there" / "peers.sock"
+    place.parent.mkdir()
+    keys = json.dumps([fingerprint(key.public)])
+    door = door_of("satchel-surrogate", place.parent, **{"peer-keys": keys})
     with (
-        Sshd.start(spot.folder / "sshd", authorized=[key.public]) as sshd,
+        Sshd.start(spot.folder / "sshd", authorized=[key.public], door=door) as sshd,
         serve(peer_app(spot.home), place, threads=4, max_body=1 << 20),
     ):
-        peer = sshd.peer("east", key.path, spot.folder / "known_hosts", place)
+        peer = sshd.peer("east", key.path, spot.folder / "known_hosts")
         assert spot.site(east=peer).names() == ["peer-east"]
         fetcher = spot.fetcher()
         half = len(spot.refs) // 2 // CHUNK_REF_SIZE * CHUNK_REF_SIZE

@@ -3,6 +3,7 @@
 """A surrogate that is killed and started again: its machines go on, and it goes on with them."""
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -43,6 +44,7 @@ from wire import (
 pytestmark = [requires(*MACHINE), pytest.mark.machine]
 
 REPLICA = "r1"
+LAPTOP = "laptop:1"
 PATIENCE = 300.0
 
 
@@ -55,19 +57,20 @@ class Spot:
         self.store = Store.open(checkpoint.copy_store(folder / "home"))
         self.source = StoreSource("home", self.store)
         self.run = folder / "run"
-        (self.run / "f").mkdir(parents=True, mode=0o700)
+        self.forwarded = self.run / "f" / hashlib.sha256(LAPTOP.encode()).hexdigest()[:12]
+        self.forwarded.mkdir(parents=True, mode=0o700)
         self.offer = self.forward()
         settings = f'data = "{folder / "data"}"\nrun = "{self.run}"\nallow-emulation = true\n'
         (folder / "satchel").mkdir()
         (folder / "satchel" / "surrogate.toml").write_text(settings)
-        self.http = HttpClient(self.run / "surrogate.sock", peer="the surrogate")
+        self.http = HttpClient(self.run / "none")  # of the tenant, from `start` on
         self.daemon: subprocess.Popen[bytes] | None = None
 
     def forward(self) -> Server:
         app = flask.Flask("source")
         install_errors(app)
         app.register_blueprint(chunk_routes(self.source.fetch))
-        return serve(app, self.run / "f" / "h", threads=4, max_body=1 << 20)
+        return serve(app, self.forwarded / "h", threads=4, max_body=1 << 20)
 
     def start(self, *command: str) -> None:
         program = command or (str(Path(sys.executable).parent / "satchel-surrogate"), "serve")
@@ -75,6 +78,8 @@ class Spot:
         with (self.folder / "log").open("ab") as log:
             self.daemon = subprocess.Popen(program, env=environment, stderr=log)
         assert eventually(self.answers, PATIENCE), (self.folder / "log").read_text()
+        self.http.close()
+        self.http = HttpClient(self.admit(LAPTOP), peer="the surrogate")
 
     def operator(self, *command: str) -> Any:
         """What a command of the operator's says, as JSON."""
@@ -91,12 +96,16 @@ class Spot:
         """The socket of that tenant."""
         headers = credentials(self.run) | {"Content-Type": "application/json"}
         body = json.dumps({"identity": identity}).encode()
-        answer = self.http.request("POST", "/v1/tenants", body=body, headers=headers)
+        with HttpClient(self.run / "surrogate.sock") as daemon:
+            answer = daemon.request("POST", "/v1/tenants", body=body, headers=headers)
         return Path(json.loads(answer.body)["socket"])
 
     def answers(self) -> bool:
-        with contextlib.suppress(UnavailableError):
-            self.http.get_json("/v1/status")
+        with (
+            contextlib.suppress(UnavailableError, OSError),
+            HttpClient(self.run / "surrogate.sock") as daemon,
+        ):
+            daemon.request("GET", "/v1/status", headers=credentials(self.run))
             return True
         return False
 
@@ -280,7 +289,7 @@ def test_the_operator_sees_ends_and_bans_a_tenant_also_after_a_restart(spot: Spo
     place = spot.admit("anna.cafe")
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     told = spot.operator("tenants")
-    assert [tenant["identity"] for tenant in told["tenants"]] == ["account", "anna.cafe"]
+    assert [tenant["identity"] for tenant in told["tenants"]] == ["account", LAPTOP, "anna.cafe"]
     assert spot.operator("tenants", "end", "anna.cafe") == {"ended": "anna.cafe"}
     assert not place.exists()
     spot.operator("tenants", "ban", "anna.cafe")

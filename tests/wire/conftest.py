@@ -12,6 +12,7 @@ import flask
 import pytest
 
 from satchel.errors import ROOTS, UnavailableError
+from testbed.plain_door import plain_door
 from testbed.sshd import Sshd
 from wire import (
     HttpClient,
@@ -138,7 +139,9 @@ def me(short_path: Path) -> Identity:
 
 @pytest.fixture
 def sshd(short_path: Path, me: Identity) -> Iterator[Sshd]:
-    with Sshd.start(short_path / "sshd", authorized=[me.public]) as sshd:
+    with Sshd.start(
+        short_path / "sshd", authorized=[me.public], door=plain_door(short_path)
+    ) as sshd:
         yield sshd
 
 

@@ -12,6 +12,7 @@ import flask
 import pytest
 
 from satchel.errors import AccessError, SatchelError, StateError, UnavailableError
+from testbed.plain_door import plain_door
 from testbed.sshd import Sshd
 from tests.needs import requires
 from tests.waiting import eventually
@@ -45,11 +46,11 @@ class Peerage:
         self.folder = folder
         self.asked, self.over = threading.Event(), threading.Event()
         self.key = Identity.create(folder / "me")
-        self.sshd = Sshd.start(folder / "sshd", authorized=[self.key.public])
+        self.sshd = self.start_sshd()
         self.socket = folder / "api"
         self.server = self.serve()
         self.known_hosts = folder / "known_hosts"
-        self.peer = self.sshd.peer("spot", self.key.path, self.known_hosts, self.socket)
+        self.peer = self.sshd.peer("spot", self.key.path, self.known_hosts)
         self.links = Links(folder / "run" / "l" / "notes")
 
     def serve(self) -> Server:
@@ -74,19 +75,21 @@ class Peerage:
 
     def restart(self) -> None:
         self.sshd.stop()
-        self.sshd = Sshd.start(
-            self.folder / "sshd", authorized=[self.key.public], port=self.sshd.port
-        )
+        self.sshd = self.start_sshd(self.sshd.port)
 
-    def masters(self) -> list[int]:
-        """Living ssh processes whose control socket is ours."""
+    def start_sshd(self, port: int = 0) -> Sshd:
+        keys, door = [self.key.public], plain_door(self.folder)
+        return Sshd.start(self.folder / "sshd", authorized=keys, port=port, door=door)
+
+    def connections(self) -> list[int]:
+        """Living ssh processes that are ours."""
         found = []
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = path.read_bytes()
             except OSError:
                 continue
-            if str(self.folder / "run").encode() in words:
+            if words.startswith(b"ssh\0") and str(self.known_hosts).encode() in words:
                 found.append(int(path.parent.name))
         return found
 
@@ -125,9 +128,9 @@ def test_a_link_carries_requests_and_leaves_nothing(peerage: Peerage) -> None:
     assert name(link) == "spot"
     assert link.alive
     assert peerage.links.open("spot", peerage.peer) is link
-    assert len(peerage.masters()) >= 1
+    assert len(peerage.connections()) >= 1
     peerage.links.close()
-    assert eventually(lambda: peerage.masters() == [])
+    assert eventually(lambda: peerage.connections() == [])
     assert not (peerage.folder / "run" / "l" / "notes").exists()
     assert not any(thread.name.startswith("link-") for thread in threading.enumerate())
 
@@ -186,13 +189,11 @@ def test_a_link_asks_again_until_the_host_is_there(peerage: Peerage) -> None:
 
 
 def test_what_is_offered_is_there_again_after_the_connection_broke(peerage: Peerage) -> None:
-    folder = peerage.folder / "forwarded"
-    folder.mkdir()
+    folder = peerage.folder / "offered"
     link = peerage.links.open("spot-chunks", peerage.peer, Lane.BULK)
-    socket = Path(
-        link.offer("media", source(lambda refs: b"records of %d" % len(refs)), str(folder))
-    )
+    socket = Path(link.offer("media", source(lambda refs: b"records of %d" % len(refs))))
     assert socket.parent == folder
+    assert folder.stat().st_mode & 0o777 == 0o700
 
     def fetched() -> bytes:
         try:
@@ -210,18 +211,16 @@ def test_what_is_offered_is_there_again_after_the_connection_broke(peerage: Peer
 
 
 def test_two_offers_of_one_name_do_not_meet(peerage: Peerage) -> None:
-    (peerage.folder / "f").mkdir()
-    folder = str(peerage.folder / "f")
     first = peerage.links.open("spot", peerage.peer)
     second = peerage.links.open("other", peerage.peer)
-    offers = [link.offer("media", source(lambda refs: b""), folder) for link in (first, second)]
+    offers = [link.offer("media", source(lambda refs: b"")) for link in (first, second)]
     assert offers[0] != offers[1]
 
 
 def test_an_offer_needs_a_connection(peerage: Peerage) -> None:
     link = peerage.links.get("spot", peerage.peer)
     with pytest.raises(StateError, match="cannot offer media to spot"):
-        link.offer("media", source(lambda refs: b""), str(peerage.folder))
+        link.offer("media", source(lambda refs: b""))
 
 
 def test_a_wrong_key_is_told_in_clear_text(peerage: Peerage) -> None:

@@ -37,7 +37,6 @@ from wire import (
     Lane,
     LinkState,
     LocalProtocolError,
-    PeerTimeout,
     PeerUnreachable,
     Server,
     SshHost,
@@ -50,15 +49,21 @@ pytestmark = requires("ssh", "sshd")
 
 @pytest.fixture
 def link(host: SshHost, short_path: Path) -> Iterator[SshLink]:
-    with SshLink.open(host, short_path) as link:
+    with SshLink.open(host) as link:
         yield link
 
 
 @pytest.fixture
 def carried(link: SshLink, server: Server, short_path: Path) -> Iterator[HttpClient]:
-    link.forward_local(short_path / "near", str(server.path))
+    link.reach(short_path / "near", DESK)
     with HttpClient(short_path / "near", peer="the desk") as client:
         yield client
+
+
+DESK = "desk"
+"""The stream to the server."""
+
+TOKEN = "0123456789abcdef"
 
 
 def names(folder: Path) -> set[str]:
@@ -69,40 +74,6 @@ def through(slow: SlowLink, host: SshHost) -> SshHost:
     """The same host at the other end of a slow link."""
     known = f"HostKeyAlias=[127.0.0.1]:{host.port}"
     return replace(host, port=slow.port, options=(known,))
-
-
-def test_forwards_carry_both_ways(
-    host: SshHost, server: Server, short_path: Path, sshd: Sshd
-) -> None:
-    near, back = short_path / "near", short_path / "back"
-    with SshLink.open(
-        host,
-        short_path,
-        forwards_local={near: str(server.path)},
-        forwards_remote={str(back): server.path},
-    ) as link:
-        assert link.alive()
-        for path in (near, back):
-            assert path.stat().st_mode & 0o777 == 0o600
-            with HttpClient(path) as client:
-                body = os.urandom(5 << 20)
-                assert client.post_bytes("/echo", body) == body
-        assert eventually(lambda: len(sshd.sessions()) == 1)
-    assert link.state is LinkState.CLOSED
-
-
-def test_forwards_are_added_and_end_with_the_link(
-    link: SshLink, server: Server, short_path: Path
-) -> None:
-    made = [(short_path / f"near{n}", short_path / f"back{n}") for n in range(3)]
-    for near, back in made:
-        link.forward_local(near, str(server.path))
-        link.forward_remote(str(back), server.path)
-        for path in (near, back):
-            with HttpClient(path) as client:
-                assert client.post_bytes("/echo", b"x") == b"x"
-    link.close()
-    assert not any(path.exists() for pair in made for path in pair)
 
 
 def test_errors_survive_the_trip(carried: HttpClient) -> None:
@@ -123,19 +94,10 @@ def test_many_connections_share_a_link(carried: HttpClient) -> None:
         assert all(pool.map(call, range(16)))
 
 
-def test_nobody_behind_a_forward_is_unreachable(link: SshLink, short_path: Path) -> None:
-    link.forward_local(short_path / "near", str(short_path / "nobody"))
-    link.forward_remote(str(short_path / "back"), short_path / "nobody")
-    for name in ("near", "back"):
-        with HttpClient(short_path / name) as client, pytest.raises(PeerUnreachable):
-            client.get_json("/x")
-    assert link.alive()
-
-
 def test_a_key_that_is_not_authorized(host: SshHost, short_path: Path) -> None:
     other = Identity.create(short_path / "other")
     with pytest.raises(WrongKey, match="cannot connect to home") as caught:
-        SshLink.open(replace(host, identity=other.path), short_path)
+        SshLink.open(replace(host, identity=other.path))
     assert str(other.path) in caught.value.why
     assert "authorized_keys" in caught.value.fix
 
@@ -145,7 +107,7 @@ def test_a_key_is_accepted_once_it_is_authorized(
 ) -> None:
     other = Identity.create(short_path / "other")
     sshd.authorize(other.public)
-    SshLink.open(replace(host, identity=other.path), short_path).close()
+    SshLink.open(replace(host, identity=other.path)).close()
 
 
 def test_a_host_whose_key_changed(host: SshHost, sshd: Sshd, short_path: Path) -> None:
@@ -153,25 +115,25 @@ def test_a_host_whose_key_changed(host: SshHost, sshd: Sshd, short_path: Path) -
     line[2] = Identity.create(short_path / "other").public.split()[1]
     host.known_hosts.write_text(" ".join(line) + "\n")
     with pytest.raises(HostKeyMismatch, match="another host key") as caught:
-        SshLink.open(host, short_path)
+        SshLink.open(host)
     assert "replace its line" in caught.value.fix
 
 
 def test_a_host_that_is_not_known(host: SshHost, short_path: Path) -> None:
     host.known_hosts.write_text("")
     with pytest.raises(HostKeyMismatch, match="has no key for"):
-        SshLink.open(host, short_path)
+        SshLink.open(host)
 
 
 def test_no_sshd_there(host: SshHost, sshd: Sshd, short_path: Path) -> None:
     sshd.stop()
     with pytest.raises(HostUnreachable, match="Connection refused"):
-        SshLink.open(host, short_path)
+        SshLink.open(host)
 
 
 def test_a_name_that_does_not_resolve(host: SshHost, short_path: Path) -> None:
     with pytest.raises(HostUnreachable):
-        SshLink.open(replace(host, destination="me@host.invalid"), short_path)
+        SshLink.open(replace(host, destination="me@host.invalid"))
 
 
 def test_a_host_that_says_nothing(host: SshHost, short_path: Path) -> None:
@@ -179,7 +141,7 @@ def test_a_host_that_says_nothing(host: SshHost, short_path: Path) -> None:
         mute = replace(host, port=silent.getsockname()[1])
         began = time.monotonic()
         with pytest.raises(HostUnreachable):
-            SshLink.open(mute, short_path, timeout=1.0)
+            SshLink.open(mute, timeout=1.0)
         assert time.monotonic() - began < 60
 
 
@@ -196,12 +158,12 @@ def test_a_host_where_nothing_answers_is_told_from_one_that_is_slow(
             one.connect_ex(full.getsockname())
         silent = replace(host, port=full.getsockname()[1])
         with pytest.raises(HostUnreachable, match="nothing answers there"):
-            SshLink.open(silent, short_path, timeout=60.0)
+            SshLink.open(silent, timeout=60.0)
 
 
 def test_a_key_file_that_is_not_there(host: SshHost, short_path: Path) -> None:
     with pytest.raises(NotFoundError, match="none"):
-        SshLink.open(replace(host, identity=short_path / "none"), short_path)
+        SshLink.open(replace(host, identity=short_path / "none"))
 
 
 @pytest.mark.parametrize("destination", ["-oProxyCommand=x", "a b", "", "a@-x", "a@b;c"])
@@ -210,55 +172,16 @@ def test_a_destination_is_no_option(host: SshHost, destination: str) -> None:
         replace(host, destination=destination)
 
 
-@pytest.mark.parametrize("path", ["relative", "/a:b", "/a%h", "/${HOME}", "/a b", "/" + "x" * 107])
-def test_paths_that_ssh_would_read_otherwise_are_refused(link: SshLink, path: str) -> None:
-    with pytest.raises(LocalProtocolError):
-        link.forward_local(Path("/tmp/x"), path)
-    with pytest.raises(LocalProtocolError):
-        link.forward_remote(path, Path("/tmp/x"))
-
-
 def test_a_socket_that_answers_is_not_replaced(
     link: SshLink, server: Server, client: HttpClient
 ) -> None:
     with pytest.raises(ConflictError):
-        link.forward_local(server.path, "/tmp/x")
+        link.reach(server.path, DESK)
     assert client.post_bytes("/echo", b"x") == b"x"
 
 
-def test_a_forward_that_the_host_refuses(link: SshLink, short_path: Path, server: Server) -> None:
-    with pytest.raises(UnavailableError, match="cannot forward -R") as caught:
-        link.forward_remote(str(short_path / "no" / "folder"), server.path)
-    assert "AllowTcpForwarding" in caught.value.fix
-    assert link.alive()
-
-
-def test_a_refused_forward_at_the_start_closes_the_link(
-    host: SshHost, short_path: Path, server: Server
-) -> None:
-    wanted = {str(short_path / "no" / "folder"): server.path}
-    link = SshLink.start(host, short_path, forwards_remote=wanted)
-    with pytest.raises(UnavailableError):
-        link.wait_ready(20)
-    assert link.state is LinkState.CLOSED
-
-
-def test_a_remote_socket_left_by_a_crash_is_replaced(
-    link: SshLink, host: SshHost, server: Server, sshd: Sshd, short_path: Path
-) -> None:
-    back = short_path / "back"
-    link.forward_remote(str(back), server.path)
-    sshd.drop_sessions()
-    assert back.exists()
-    with (
-        SshLink.open(host, short_path, lane=Lane.BULK, forwards_remote={str(back): server.path}),
-        HttpClient(back) as client,
-    ):
-        assert client.post_bytes("/echo", b"x") == b"x"
-
-
 def test_sshd_killed_in_the_middle_of_a_transfer(
-    link: SshLink, carried: HttpClient, sshd: Sshd, short_path: Path
+    link: SshLink, carried: HttpClient, sshd: Sshd, server: Server, short_path: Path
 ) -> None:
     pieces = carried.post_stream("/pieces", b"ab")
     assert next(pieces) == b"a"
@@ -269,9 +192,9 @@ def test_sshd_killed_in_the_middle_of_a_transfer(
     with pytest.raises(PeerUnreachable):
         carried.post_bytes("/echo", b"x")
     with pytest.raises(HostUnreachable, match="connect again"):
-        link.forward_local(short_path / "late", "/tmp/x")
+        link.reach(short_path / "late", DESK)
     with pytest.raises(HostUnreachable):
-        link.run(["true"])
+        link.offer({TOKEN: server.path})
 
 
 def test_a_path_that_goes_silent_breaks_the_link(
@@ -279,9 +202,9 @@ def test_a_path_that_goes_silent_breaks_the_link(
 ) -> None:
     with (
         SlowLink(host.port) as slow,
-        SshLink.open(through(slow, host), short_path, keep_alive=3.0) as link,
+        SshLink.open(through(slow, host), keep_alive=3.0) as link,
     ):
-        link.forward_local(short_path / "near", str(server.path))
+        link.reach(short_path / "near", DESK)
         with HttpClient(short_path / "near") as client:
             slow.freeze()
             began = time.monotonic()
@@ -296,9 +219,9 @@ def test_a_long_round_trip_does_not_limit_a_stream(
 ) -> None:
     with (
         SlowLink(host.port, delay=0.030) as slow,
-        SshLink.open(through(slow, host), short_path) as link,
+        SshLink.open(through(slow, host)) as link,
     ):
-        link.forward_local(short_path / "near", str(server.path))
+        link.reach(short_path / "near", DESK)
         with HttpClient(short_path / "near") as client, ThreadPoolExecutor(1) as pool:
             running = pool.submit(client.get_bytes, "/stream")
             assert desk.entered.acquire(timeout=60)
@@ -315,52 +238,14 @@ def test_lanes_are_connections_of_their_own(
     host: SshHost, server: Server, sshd: Sshd, short_path: Path
 ) -> None:
     with (
-        SshLink.open(host, short_path, lane=Lane.OPERATIONS) as operations,
-        SshLink.open(host, short_path, lane=Lane.BULK) as bulk,
+        SshLink.open(host, lane=Lane.OPERATIONS) as operations,
+        SshLink.open(host, lane=Lane.BULK) as bulk,
     ):
         assert eventually(lambda: len(sshd.sessions()) == 2)
-        operations.forward_local(short_path / "near", str(server.path))
+        operations.reach(short_path / "near", DESK)
         bulk.close()
         with HttpClient(short_path / "near") as client:
             assert client.post_bytes("/echo", b"x") == b"x"
-
-
-def test_a_command_runs_there(link: SshLink) -> None:
-    ran = link.run(["sh", "-c", "printf '%s|' \"$@\"; echo oh >&2; exit 3", "sh", "a b", "$HOME;'"])
-    assert (ran.exit_code, ran.stdout, ran.stderr) == (3, b"a b|$HOME;'|", b"oh\n")
-    assert link.run(["sh", "-c", "exit 255"]).exit_code == 255
-    flood = link.run(["head", "-c", "3000000", "/dev/zero"])
-    assert len(flood.stdout) == 1 << 20
-
-
-def test_a_command_that_does_not_end_is_given_up(link: SshLink, sshd: Sshd) -> None:
-    began = time.monotonic()
-    with pytest.raises(PeerTimeout):
-        link.run(["sleep", "600"], timeout=0.5)
-    assert time.monotonic() - began < 100
-    assert link.alive()
-    sshd.stop()
-
-
-def test_close_leaves_no_process_and_no_socket(
-    host: SshHost, server: Server, sshd: Sshd, short_path: Path
-) -> None:
-    before, threads = names(short_path), threading.active_count()
-    link = SshLink.open(
-        host,
-        short_path,
-        forwards_local={short_path / "near": str(server.path)},
-        forwards_remote={str(short_path / "back"): server.path},
-    )
-    assert {"near", "back", "home-operations.ctl"} <= names(short_path)
-    link.close()
-    link.close()
-    assert names(short_path) == before
-    assert eventually(lambda: not sshd.sessions())
-    assert eventually(lambda: not children("ssh"))
-    assert eventually(lambda: threading.active_count() <= threads)
-    with pytest.raises(StateError, match="closed"):
-        link.run(["true"])
 
 
 def test_a_connection_that_is_gone_is_not_waited_for(
@@ -368,26 +253,12 @@ def test_a_connection_that_is_gone_is_not_waited_for(
 ) -> None:
     """After a walk ssh had up to a second to take leave of a host that could not hear it."""
     monkeypatch.setattr("wire.openssh.KILL_SECONDS", 1000.0)
-    link = SshLink.open(host, short_path)
+    link = SshLink.open(host)
     assert eventually(lambda: len(children("ssh")) == 1)  # what quickens it has ended
     (master,) = children("ssh")
     os.kill(master, signal.SIGSTOP)
     link.close(gone=True)
     assert not Path(f"/proc/{master}").exists()
-
-
-def test_close_while_a_forward_is_being_made_leaves_no_socket(
-    host: SshHost, server: Server, short_path: Path
-) -> None:
-    back = short_path / "back"
-    for _ in range(5):
-        link = SshLink.open(host, short_path)
-        with ThreadPoolExecutor(1) as pool:
-            making = pool.submit(link.forward_remote, str(back), server.path)
-            assert eventually(back.exists)
-            link.close()
-            assert making.exception(60) is None
-        assert not back.exists()
 
 
 def test_close_after_a_failed_start_leaves_nothing(
@@ -396,7 +267,7 @@ def test_close_after_a_failed_start_leaves_nothing(
     before = names(short_path)
     host.known_hosts.write_text("")
     with pytest.raises(HostKeyMismatch):
-        SshLink.open(host, short_path)
+        SshLink.open(host)
     assert names(short_path) == before
     assert eventually(lambda: not sshd.sessions())
     assert not children("ssh")
@@ -409,7 +280,7 @@ def test_ssh_ends_with_a_program_that_is_killed(
         "import sys, time; from pathlib import Path; from wire import SshHost, SshLink\n"
         f"host = SshHost('home', {host.destination!r}, Path({str(host.identity)!r}), "
         f"Path({str(host.known_hosts)!r}), {host.port})\n"
-        f"link = SshLink.open(host, Path({str(short_path)!r}))\n"
+        f"link = SshLink.open(host)\n"
         "print('ready', flush=True); time.sleep(60)"
     )
     program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
@@ -422,10 +293,105 @@ def test_ssh_ends_with_a_program_that_is_killed(
     assert eventually(lambda: not sshd.sessions())
 
 
-def test_a_link_of_the_same_name_takes_over(link: SshLink, host: SshHost, short_path: Path) -> None:
-    with SshLink.open(host, short_path) as second:
-        assert eventually(lambda: link.state is LinkState.BROKEN)
-        assert second.run(["true"]).exit_code == 0
+def test_streams_go_both_ways(host: SshHost, server: Server, short_path: Path, sshd: Sshd) -> None:
+    near = short_path / "near"
+    with SshLink.open(host) as link:
+        assert link.alive()
+        link.reach(near, DESK)
+        back = Path(link.offer({TOKEN: server.path})[TOKEN])
+        for path in (near, back):
+            assert path.stat().st_mode & 0o777 == 0o600
+            with HttpClient(path) as client:
+                body = os.urandom(5 << 20)
+                assert client.post_bytes("/echo", body) == body
+        assert len(sshd.sessions()) == 1
+    assert link.state is LinkState.CLOSED
+    assert not near.exists()
+    assert eventually(lambda: not back.exists())
+
+
+def test_nobody_behind_a_stream_is_unreachable(link: SshLink, short_path: Path) -> None:
+    near = short_path / "near"
+    link.reach(near, "nobody")
+    back = Path(link.offer({TOKEN: short_path / "nobody"})[TOKEN])
+    for path in (near, back):
+        with HttpClient(path) as client, pytest.raises(PeerUnreachable):
+            client.get_json("/x")
+    assert link.alive()
+
+
+def test_what_is_offered_twice_is_refused(link: SshLink, server: Server) -> None:
+    link.offer({TOKEN: server.path})
+    with pytest.raises(UnavailableError, match="refuses"):
+        link.offer({TOKEN: server.path})
+    assert link.alive()
+
+
+def test_what_is_offered_again_is_there_while_the_old_door_may_be(
+    link: SshLink, host: SshHost, server: Server
+) -> None:
+    """After a walk: the old door hears of it later, and leaves the new socket alone."""
+    before = link.offer({TOKEN: server.path})
+    with SshLink.open(host, lane=Lane.BULK) as second:
+        assert second.offer({TOKEN: server.path}) == before
+        link.close()
+        with HttpClient(Path(before[TOKEN])) as client:
+            assert client.post_bytes("/echo", b"x") == b"x"
+
+
+def test_sockets_of_a_door_that_was_killed_are_made_again(
+    link: SshLink, host: SshHost, server: Server, sshd: Sshd
+) -> None:
+    before = link.offer({TOKEN: server.path})
+    sshd.drop_sessions()
+    with SshLink.open(host) as second:
+        assert second.offer({TOKEN: server.path}) == before
+        with HttpClient(Path(before[TOKEN])) as client:
+            assert client.post_bytes("/echo", b"x") == b"x"
+
+
+def test_a_host_where_something_else_runs_has_no_door(me: Identity, short_path: Path) -> None:
+    """A shell, for example, or a program that prints."""
+    for command in (["false"], ["echo", "welcome"], ["yes"]):
+        with Sshd.start(short_path / "other", authorized=[me.public], door=command) as other:
+            host = other.host("other", me.path, short_path / "known_too")
+            with pytest.raises(HostUnreachable, match="no door answers there"):
+                SshLink.open(host)
+            assert eventually(lambda: not other.sessions())
+
+
+def test_close_leaves_no_process_and_no_socket(
+    host: SshHost, server: Server, sshd: Sshd, short_path: Path
+) -> None:
+    (short_path / "offered").mkdir()
+    before, threads = names(short_path), threading.active_count()
+    link = SshLink.open(host)
+    link.reach(short_path / "near", DESK)
+    link.offer({TOKEN: server.path})
+    link.close()
+    link.close()
+    assert names(short_path) == before
+    assert eventually(lambda: not names(short_path / "offered"))
+    assert eventually(lambda: not sshd.sessions())
+    assert not children("ssh")
+    assert eventually(lambda: threading.active_count() <= threads)
+    with pytest.raises(StateError, match="closed"):
+        link.reach(short_path / "late", DESK)
+
+
+def test_a_stream_that_nobody_reads_holds_up_no_other(
+    link: SshLink, server: Server, desk: Desk, short_path: Path
+) -> None:
+    near = short_path / "near"
+    link.reach(near, DESK)
+    desk.go.set()
+    with socket.socket(socket.AF_UNIX) as lazy, HttpClient(near) as client:
+        lazy.connect(str(near))
+        lazy.sendall(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
+        for _ in range(20):
+            assert client.post_bytes("/echo", bytes(1 << 20)) == bytes(1 << 20)
+        assert not desk.closed.is_set()
+    assert eventually(desk.closed.is_set)
 
 
 def children(name: str) -> list[int]:

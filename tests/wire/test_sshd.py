@@ -3,7 +3,7 @@
 """The private sshd of the testbed: what it lets in, where it runs, what it leaves."""
 
 import contextlib
-from concurrent.futures import ThreadPoolExecutor
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,16 +40,14 @@ def test_stop_ends_sessions_and_what_runs_in_them(
     sshd: Sshd, me: Identity, short_path: Path
 ) -> None:
     host = sshd.host("home", me.path, short_path / "known_hosts")
-    with SshLink.open(host, short_path) as link, ThreadPoolExecutor(1) as pool:
-        running = pool.submit(link.run, ["sleep", "600"])
-        assert eventually(lambda: "sleep" in commands(sshd.processes()))
+    with SshLink.open(host) as link:
         pids = [sshd.pid, *sshd.processes()]
+        assert len(pids) >= 3
         sshd.stop()
         sshd.stop()
         assert not sshd.alive()
         assert not commands(pids)
-        with pytest.raises(UnavailableError):
-            running.result(60)
+        assert eventually(lambda: not link.alive())
 
 
 def test_a_port_that_is_taken(sshd: Sshd, short_path: Path) -> None:
@@ -72,8 +70,11 @@ def test_it_runs_in_a_namespace_of_its_own(short_path: Path) -> None:
 
 
 def test_what_a_person_s_shell_does_at_its_start_is_no_part_of_a_test(
-    sshd: Sshd, me: Identity, short_path: Path
+    me: Identity, short_path: Path
 ) -> None:
-    host = sshd.host("home", me.path, short_path / "known_hosts")
-    with SshLink.open(host, short_path) as link:
-        assert link.run(["printenv", "HOME"]).stdout.decode().strip() == str(sshd.folder)
+    with Sshd.start(short_path / "sshd", authorized=[me.public]) as sshd:
+        host = sshd.host("home", me.path, short_path / "known_hosts")
+        files = ["-i", str(me.path), "-o", f"UserKnownHostsFile={host.known_hosts}"]
+        argv = ["ssh", "-F", "none", *files, "-p", str(host.port), host.destination]
+        said = subprocess.run([*argv, "printenv", "HOME"], capture_output=True, check=True)
+        assert said.stdout.decode().strip() == str(sshd.folder)

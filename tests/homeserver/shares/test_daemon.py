@@ -18,6 +18,7 @@ from satchel.paths import SHARE_SOCKET
 from shares.node import ROOT, Buffer, Membership, Node
 from shares.protocol import BLOCK
 from testbed.sshd import Sshd
+from tests.doors import door_of
 from tests.homeserver.program import Program
 from tests.needs import requires
 from tests.waiting import eventually
@@ -173,11 +174,12 @@ def test_a_client_reaches_the_shares_over_a_connection_that_is_made_again(
     daemon.program.json("share", "add", daemon.shared)
     (daemon.shared / "file").write_bytes(b"from home")
     key = Identity.create(short_path / "me")
-    with Sshd.start(short_path / "sshd", authorized=[key.public]) as sshd:
-        home = sshd.peer("home", key.path, short_path / "known", daemon.run / "home.sock")
+    door = door_of("satchel-home", daemon.run)
+    with Sshd.start(short_path / "sshd", authorized=[key.public], door=door) as sshd:
+        home = sshd.peer("home", key.path, short_path / "known")
         with Links(short_path / "l") as links:
             link = links.open("home", home)
-            here = link.reach("shares", str(daemon.run / SHARE_SOCKET))
+            here = link.reach("shares")
             membership, member = node(here, tmp_path, "mobile")
             file = member.lookup(ROOT, b"file").attributes.file
             assert member.read(member.open(file, os.O_RDONLY).number, 0, 99) == b"from home"

@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Who the key is that sshd has let in: the identity of a tenant.
+
+sshd writes into a file by what it let a session in, where `ExposeAuthInfo` is on. A key is known
+by its fingerprint, and one with a certificate by the certificate's key id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from satchel.errors import AccessError
+from wire import described, fingerprint
+
+VARIABLE = "SSH_USER_AUTH"
+"""Names the file. sshd sets it; a client cannot."""
+
+_BY_KEY = "publickey "
+_CERTIFICATE = "-cert-v01@openssh.com"
+_KEY_ID = re.compile(r'^ +Key ID: "([A-Za-z0-9:+/=._-]{1,128})"$', re.MULTILINE)
+_KEY = re.compile(r"^ +Public key: \S+ (SHA256:\S+)$", re.MULTILINE)
+_FINGERPRINT = "SHA256:"
+
+
+class NobodyKnown(AccessError):
+    """A door cannot tell for whom it was started."""
+
+
+def visitor(environment: Mapping[str, str]) -> str:
+    """The identity of whom sshd has let into this session. Raises NobodyKnown."""
+    try:
+        lines = Path(environment[VARIABLE]).read_text(encoding="ascii").splitlines()
+    except (KeyError, OSError, ValueError) as error:
+        raise NobodyKnown(
+            "sshd does not say whose key this is",
+            why=f"no {VARIABLE}: {error}",
+            fix="put in force what `satchel-surrogate sshd-config` prints",
+        ) from error
+    keys = [line.removeprefix(_BY_KEY) for line in lines if line.startswith(_BY_KEY)]
+    if not keys:
+        raise NobodyKnown("a guest has to come with a key", why="sshd let it in without one")
+    if keys[0].split()[0].endswith(_CERTIFICATE):
+        return _certified(keys[0])
+    return fingerprint(keys[0])
+
+
+def _certified(certificate: str) -> str:
+    said = described(certificate)
+    known_as, key = _KEY_ID.search(said), _KEY.search(said)
+    if known_as is None or key is None:
+        raise NobodyKnown("a certificate has no key id that names a guest")
+    if known_as[1].startswith(_FINGERPRINT) and known_as[1] != key[1]:
+        raise NobodyKnown("a certificate has another key's fingerprint for its key id")
+    return known_as[1]

@@ -1,0 +1,541 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Many streams over one pipe in each direction: what a link and the door at its other end speak.
+
+A stream is a connection of a local socket, carried to a socket at the other side. Each has a
+window: its receiver says how many bytes more it takes, so one that nobody reads holds up no other.
+Frames of all streams take turns, and a stream is read only when there is room on the pipe. The
+bytes are those of docs/formats/door.md. What comes is a stranger's: each frame is bounded before it
+is kept, and the first one that breaks the rules ends all streams.
+
+One thread runs it (`run`). Every other method may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import enum
+import errno
+import logging
+import math
+import os
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from satchel.errors import SatchelError
+from wire.errors import RemoteProtocolError
+
+logger = logging.getLogger(__name__)
+
+HELLO = struct.Struct("<4sBB")
+"""Magic, the lowest and the highest version that this side speaks."""
+
+MAGIC = b"SDOR"
+
+VERSION = 1
+
+HEADER = struct.Struct("<BII")
+"""Kind, stream, bytes of the payload."""
+
+WINDOW = 1 << 20
+"""Bytes of a stream that its receiver keeps at most."""
+
+PIECE = 1 << 15
+"""Bytes of a payload at most."""
+
+STREAMS_LIMIT = 128
+"""Streams that each side may have open of those that it opened."""
+
+FULL = 1 << 17
+"""Bytes that wait for the pipe until no more is read from streams."""
+
+DROWNED = 1 << 20
+"""Bytes that wait for the pipe until nothing more is read from it: its other end reads nothing."""
+
+NAME_LIMIT = 300
+
+HELLO_SECONDS = 25.0
+"""How long the other side may take to say hello, with what it takes to connect."""
+
+PAUSE_SECONDS = 0.02
+"""Before a connection is accepted again that could not be."""
+
+_WHY_LIMIT = 300
+_RECEIVE = 1 << 18
+_CREDIT = struct.Struct("<I")
+
+
+class Kind(enum.IntEnum):
+    OPEN = 1
+    DATA = 2
+    CREDIT = 3
+    END = 4
+    RESET = 5
+    OFFER = 6
+    OFFERED = 7
+    REFUSED = 8
+
+
+_ASKED_OF_A_STREAM = (Kind.DATA, Kind.CREDIT, Kind.END, Kind.RESET)
+_LIMITS = {
+    Kind.OPEN: NAME_LIMIT,
+    Kind.DATA: PIECE,
+    Kind.CREDIT: _CREDIT.size,
+    Kind.END: 0,
+    Kind.RESET: _WHY_LIMIT,
+    Kind.OFFER: NAME_LIMIT,
+    Kind.OFFERED: NAME_LIMIT,
+    Kind.REFUSED: NAME_LIMIT + _WHY_LIMIT,
+}
+
+Connect = Callable[[str], socket.socket]
+"""Connects to what the other side names. Raises SatchelError or OSError: it is refused then. It is
+called on a thread of its own and may take a while."""
+
+_Do = Callable[[], None]
+
+Asked = Callable[[Kind, bytes], None]
+"""Takes a frame about offers, on the thread that runs. Raises RemoteProtocolError."""
+
+
+@dataclass
+class _Stream:
+    number: int
+    socket: socket.socket | None = None  # None: not connected yet
+    credit: int = WINDOW  # bytes that may still be sent
+    inbox: bytearray = field(default_factory=bytearray)
+    owed: int = 0  # bytes that were taken out, and not told of yet
+    heard_out: bool = False  # the other side sends nothing more
+    said_out: bool = False  # this side sends nothing more
+    closed: bool = False  # its socket is closed
+    events: int = 0  # that are looked for
+    reset: bool = False  # by the other side
+    deaf: bool = False  # its socket takes nothing more; what it said before is still read
+
+
+class Multiplexer:
+    """One side. It owns the descriptors, the listeners and the sockets of the streams."""
+
+    def __init__(
+        self, reading: int, writing: int, *, opens: int, connect: Connect, asked: Asked
+    ) -> None:
+        """reading, writing: of the pipe, may be the same; opens: the number of the first stream
+        that this side opens, 1 for who called and 2 for the door."""
+        self._reading, self._writing = reading, writing
+        self._connect, self._asked = connect, asked
+        self._next, self._mine = opens, opens % 2
+        self._asking = 0  # threads that connect
+        self._last = 0  # of those that the other side opened
+        self._streams: dict[int, _Stream] = {}
+        self._listeners: dict[socket.socket, str] = {}
+        self._accepting: set[socket.socket] = set()
+        self._in = bytearray()
+        self._out = bytearray()
+        self._todo: collections.deque[tuple[_Do, _Do | None]] = collections.deque()
+        self._wake, self._woken = socket.socketpair()
+        self._selector = selectors.DefaultSelector()
+        self._pipe_events: dict[int, int] = {}
+        self._greet_until = math.inf
+        self._full = False
+        self._ending = False
+        self._over = False
+        self._posting = threading.Lock()
+        self.agreed = threading.Event()
+        """Set when the other side has said hello; and at the end."""
+        self.version = 0
+        self.failure: SatchelError | None = None
+        """Why it ended, if not in good order."""
+
+    def listen(self, listener: socket.socket, name: str) -> None:
+        """Open a stream to `name` for each connection that is accepted there, until the end."""
+
+        def add() -> None:
+            self._listeners[listener] = name
+            listener.setblocking(False)
+            self._look_at_listeners()
+
+        self._post(add, listener.close)
+
+    def ask(self, kind: Kind, payload: bytes) -> None:
+        """Send a frame about offers."""
+        self._post(lambda: self._send(kind, 0, payload))
+
+    def end(self) -> None:
+        """Have `run` return. Harmless the second time."""
+
+        def end() -> None:
+            self._ending = True
+
+        self._post(end)
+
+    def run(self) -> None:
+        """Carry until the pipe or `end` ends it; `failure` says why. Never raises: everything that
+        was its own is closed then."""
+        try:
+            self._begin()
+            while not self._ending:
+                self._turn()
+        except SatchelError as error:
+            self.failure = error
+        except OSError as error:
+            self.failure = RemoteProtocolError("the pipe of a door broke", why=str(error))
+        finally:
+            self._finish()
+
+    def _begin(self) -> None:
+        for descriptor in {self._reading, self._writing}:
+            os.set_blocking(descriptor, False)
+        self._woken.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ, self._work)
+        self._greet_until = time.monotonic() + HELLO_SECONDS
+        self._out += HELLO.pack(MAGIC, VERSION, VERSION)
+
+    def _turn(self) -> None:
+        self._flush()
+        self._look()
+        left = None if self.version else max(0.0, self._greet_until - time.monotonic())
+        ready = self._selector.select(left)
+        if left is not None and not ready:
+            raise _broken(f"it said nothing for {HELLO_SECONDS:.0f} s")
+        for key, events in ready:
+            if isinstance(key.data, _Stream):
+                self._serve(key.data, events)
+            elif key.data is not None:
+                key.data()
+            else:
+                self._serve_pipe(events)
+
+    def _serve_pipe(self, events: int) -> None:
+        if events & selectors.EVENT_WRITE:
+            self._flush()
+        if events & selectors.EVENT_READ:
+            self._read()
+
+    def _look(self) -> None:
+        """Look at the pipe for what it can be of use for, and at streams where its room changed."""
+        wanted = {self._reading: 0, self._writing: 0}
+        if len(self._out) < DROWNED:
+            wanted[self._reading] |= selectors.EVENT_READ
+        if self._out:
+            wanted[self._writing] |= selectors.EVENT_WRITE
+        for descriptor, events in wanted.items():
+            before = self._pipe_events.get(descriptor, 0)
+            if events != before:
+                self._register(descriptor, before, events, None)
+                self._pipe_events[descriptor] = events
+        full = len(self._out) >= FULL
+        if full != self._full:
+            self._full = full
+            for stream in self._streams.values():
+                self._want(stream)
+
+    def _register(self, what: int | socket.socket, before: int, events: int, data: object) -> None:
+        if not events:
+            self._selector.unregister(what)
+        elif before:
+            self._selector.modify(what, events, data)
+        else:
+            self._selector.register(what, events, data)
+
+    def _want(self, stream: _Stream) -> None:
+        if stream.socket is None or stream.closed:
+            return
+        events = 0
+        if stream.credit and not stream.said_out and not self._full:
+            events |= selectors.EVENT_READ
+        if stream.inbox:
+            events |= selectors.EVENT_WRITE
+        if events != stream.events:
+            self._register(stream.socket, stream.events, events, stream)
+            stream.events = events
+
+    # what other threads ask for
+
+    def _post(self, do: _Do, otherwise: _Do | None = None) -> None:
+        with self._posting:
+            if not self._over:
+                self._todo.append((do, otherwise))
+                with contextlib.suppress(BlockingIOError):
+                    self._wake.send(b"\0")
+                return
+        if otherwise:
+            otherwise()
+
+    def _work(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._woken.recv(4096)
+        while self._todo:
+            self._todo.popleft()[0]()
+
+    # the pipe
+
+    def _send(self, kind: Kind, number: int, payload: bytes = b"") -> None:
+        self._out += HEADER.pack(kind, number, len(payload))
+        self._out += payload
+
+    def _flush(self) -> None:
+        while self._out:
+            try:
+                written = os.write(self._writing, self._out)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno not in (errno.EPIPE, errno.ECONNRESET):
+                    raise
+                self._ending = True
+                return
+            del self._out[:written]
+
+    def _read(self) -> None:
+        try:
+            piece = os.read(self._reading, _RECEIVE)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            piece = b""
+        if not piece:
+            self._ending = True
+            return
+        self._in += piece
+        if not self.version and not self._greeted():
+            return
+        start = 0
+        while len(self._in) - start >= HEADER.size:
+            kind, number, length = HEADER.unpack_from(self._in, start)
+            if kind not in _LIMITS or length > _LIMITS[kind]:
+                raise _broken(f"a frame of kind {kind} and {length} bytes")
+            end = start + HEADER.size + length
+            if len(self._in) < end:
+                break
+            payload = bytes(memoryview(self._in)[start + HEADER.size : end])
+            start = end
+            self._frame(Kind(kind), number, payload)
+        del self._in[:start]
+
+    def _greeted(self) -> bool:
+        if not MAGIC.startswith(self._in[: len(MAGIC)]):
+            raise _broken(f"it began with {bytes(self._in[:40])!r}")
+        if len(self._in) < HELLO.size:
+            return False
+        _, lowest, highest = HELLO.unpack_from(self._in)
+        if not lowest <= VERSION <= highest:
+            raise _broken(f"it speaks versions {lowest} to {highest}, and we {VERSION}")
+        del self._in[: HELLO.size]
+        self.version = VERSION
+        self.agreed.set()
+        return True
+
+    def _frame(self, kind: Kind, number: int, payload: bytes) -> None:
+        if kind is Kind.OPEN:
+            self._opened(number, payload)
+        elif kind not in _ASKED_OF_A_STREAM:
+            if number:
+                raise _broken(f"an offer of stream {number}")
+            self._asked(kind, payload)
+        elif stream := self._streams.get(number):
+            self._heard(stream, kind, payload)
+        elif not 0 < number < self._next if number % 2 == self._mine else number > self._last:
+            raise _broken(f"stream {number}, which nobody opened")
+
+    def _opened(self, number: int, payload: bytes) -> None:
+        if number % 2 == self._mine or number <= self._last:
+            raise _broken(f"it opened stream {number} after {self._last}")
+        self._last = number
+        theirs = sum(1 for n in self._streams if n % 2 != self._mine)
+        try:
+            name = payload.decode("ascii")
+        except UnicodeDecodeError:
+            raise _broken("a name that is not ASCII") from None
+        if theirs >= STREAMS_LIMIT or self._asking >= STREAMS_LIMIT:
+            self._send(Kind.RESET, number, b"too many streams")
+            return
+        stream = self._streams[number] = _Stream(number)
+        self._asking += 1
+        threading.Thread(
+            target=self._connecting, args=(stream, name), name="door-connect", daemon=True
+        ).start()
+
+    def _connecting(self, stream: _Stream, name: str) -> None:
+        try:
+            connected = self._connect(name)
+        except (SatchelError, OSError) as error:
+            why = str(error).encode("ascii", "replace")[:_WHY_LIMIT]
+            self._post(lambda: self._refuse(stream, why))
+        else:
+            self._post(lambda: self._begin_stream(stream, connected), connected.close)
+
+    def _refuse(self, stream: _Stream, why: bytes) -> None:
+        self._asking -= 1
+        logger.debug("stream %d: %s", stream.number, why)
+        if self._streams.pop(stream.number, None):
+            self._send(Kind.RESET, stream.number, why)
+
+    def _begin_stream(self, stream: _Stream, connected: socket.socket) -> None:
+        self._asking -= 1
+        if stream.closed:
+            connected.close()
+            return
+        connected.setblocking(False)
+        stream.socket = connected
+        self._drain(stream)
+
+    # listeners
+
+    def _look_at_listeners(self) -> None:
+        """Accept only while there may be more streams."""
+        ours = sum(1 for n in self._streams if n % 2 == self._mine)
+        wanted = set(self._listeners) if ours < STREAMS_LIMIT else set()
+        for listener in self._accepting - wanted:
+            self._selector.unregister(listener)
+        for listener in wanted - self._accepting:
+            accept = self._acceptor(listener)
+            self._selector.register(listener, selectors.EVENT_READ, accept)
+        self._accepting = wanted
+
+    def _acceptor(self, listener: socket.socket) -> Callable[[], None]:
+        def accept() -> None:
+            if listener not in self._accepting:
+                return
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                time.sleep(PAUSE_SECONDS)  # too many files are open
+                return
+            connection.setblocking(False)
+            stream = self._streams[self._next] = _Stream(self._next, connection)
+            self._next += 2
+            self._send(Kind.OPEN, stream.number, self._listeners[listener].encode("ascii"))
+            self._want(stream)
+            self._look_at_listeners()
+
+        return accept
+
+    # streams
+
+    def _heard(self, stream: _Stream, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.CREDIT:
+            if len(payload) != _CREDIT.size:
+                raise _broken("a credit that is no number")
+            stream.credit += _CREDIT.unpack(payload)[0]
+            if stream.credit > WINDOW:
+                raise _broken("a credit beyond the window")
+        elif kind is Kind.RESET:  # also after its end: then it takes nothing more
+            stream.heard_out = stream.said_out = stream.reset = True
+        elif stream.heard_out:
+            raise _broken(f"more of stream {stream.number} after its end")
+        elif kind is Kind.DATA:
+            if not payload or len(stream.inbox) + stream.owed + len(payload) > WINDOW:
+                raise _broken(f"nothing, or more of stream {stream.number} than its window")
+            stream.inbox += payload
+        else:
+            stream.heard_out = True
+        self._drain(stream)
+
+    def _serve(self, stream: _Stream, events: int) -> None:
+        if events & selectors.EVENT_WRITE:
+            self._drain(stream)
+        if events & selectors.EVENT_READ and not stream.said_out and not stream.closed:
+            self._take(stream)
+
+    def _take(self, stream: _Stream) -> None:
+        assert stream.socket is not None
+        try:
+            piece = stream.socket.recv(min(PIECE, stream.credit))
+        except BlockingIOError:
+            return
+        except OSError:
+            self._abandon(stream)
+            return
+        if piece:
+            stream.credit -= len(piece)
+            self._send(Kind.DATA, stream.number, piece)
+        elif stream.deaf:
+            self._abandon(stream)
+            return
+        else:
+            stream.said_out = True
+            self._send(Kind.END, stream.number)
+        self._settle(stream)
+
+    def _drain(self, stream: _Stream) -> None:
+        """Hand on what came, as far as its socket takes it."""
+        if stream.closed:
+            return
+        if stream.socket is None:
+            if stream.reset:
+                self._forget(stream)
+            return
+        while stream.inbox:
+            try:
+                written = len(stream.inbox) if stream.deaf else stream.socket.send(stream.inbox)
+            except BlockingIOError:
+                break
+            except OSError:
+                if stream.said_out:
+                    self._abandon(stream)
+                    return
+                stream.deaf = True
+                continue
+            stream.owed += written
+            del stream.inbox[:written]
+        if stream.owed >= WINDOW // 2 and not stream.heard_out:
+            self._send(Kind.CREDIT, stream.number, _CREDIT.pack(stream.owed))
+            stream.owed = 0
+        if stream.heard_out and not stream.inbox:
+            with contextlib.suppress(OSError):
+                stream.socket.shutdown(socket.SHUT_WR)
+        self._settle(stream)
+
+    def _settle(self, stream: _Stream) -> None:
+        if stream.heard_out and stream.said_out and not stream.inbox:
+            self._forget(stream)
+        else:
+            self._want(stream)
+
+    def _abandon(self, stream: _Stream) -> None:
+        """Its socket is broken: the other side is told, and what it still sends is nothing."""
+        if stream.number in self._streams and not stream.reset:
+            self._send(Kind.RESET, stream.number)
+        self._forget(stream)
+
+    def _forget(self, stream: _Stream) -> None:
+        if self._streams.pop(stream.number, None) is None:
+            return
+        if stream.socket is not None:
+            if stream.events:
+                self._selector.unregister(stream.socket)
+            stream.socket.close()
+        stream.closed = True
+        if stream.number % 2 == self._mine:
+            self._look_at_listeners()
+
+    def _finish(self) -> None:
+        with self._posting:
+            self._over = True
+        for stream in list(self._streams.values()):
+            if stream.socket is not None:
+                stream.socket.close()
+        for listener in self._listeners:
+            listener.close()
+        for _, otherwise in self._todo:
+            if otherwise:
+                otherwise()
+        self._todo.clear()
+        self._streams.clear()
+        self._selector.close()
+        self._wake.close()
+        self._woken.close()
+        for descriptor in {self._reading, self._writing}:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        self.agreed.set()
+
+
+def _broken(why: str) -> RemoteProtocolError:
+    return RemoteProtocolError("the other end of a link does not speak as a door does", why=why)
