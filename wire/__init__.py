@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         streamed,
     )
     from wire.ssh import LinkState, SshLink
+    from wire.statements import AnswerKey, AnswerSigner, Statement
     from wire.turnstile import Turnstile
 else:
     __getattr__ = deferred(__name__)
@@ -113,6 +114,8 @@ __all__ = [
     "RUNS_LIMIT",
     "Acceptor",
     "Answer",
+    "AnswerKey",
+    "AnswerSigner",
     "Arrivals",
     "CacheNumbers",
     "Caller",
@@ -165,6 +168,7 @@ __all__ = [
     "SshLink",
     "Staged",
     "StallNumbers",
+    "Statement",
     "Turnstile",
     "VolumeNumbers",
     "WrongKey",

@@ -296,7 +296,8 @@ class ReplicaStatus(Message):
     response, first_response_bytes: `fetched_bytes` at that moment. None: not yet.
     volumes, foresight: while they are attached; quiet_seconds: until what is fetched ahead will be
     there, None while that is not known. independent: of the surrogate that handed it over: what
-    only that one has, has come.
+    only that one has, has come. signer: in the answer to its creation, the public line of the key
+    that signs its answers.
     """
 
     replica: ReplicaId
@@ -315,6 +316,7 @@ class ReplicaStatus(Message):
     quiet_seconds: float | None = None
     foresight: ForesightNumbers = field(default_factory=ForesightNumbers)
     independent: bool = True
+    signer: str = ""
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")
