@@ -9,6 +9,7 @@ something to send.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
 from client.home import HomeService, answers_limit
@@ -191,10 +192,11 @@ class SurrogateEndpoint:
             self._verify(response, operations, "read" if self._reads == "reads" else "operation")
         return responses
 
-    def statement(self, asked: Operation, kind: str, response: Response) -> Statement:
-        """What the surrogate signs where it answers that so. kind: as Statement has it."""
-        about = (self._service, self.replica, kind, asked.number)
-        return Statement.of(*about, asked.encode(), response.payload)
+    def statement(self, asked: Operation, kind: str, answered: bytes) -> Statement:
+        """What the surrogate signs where it answers that so. kind: as Statement has it; answered:
+        the digest of its response."""
+        digest = hashlib.sha256(asked.encode()).digest()
+        return Statement(self._service, self.replica, kind, asked.number, digest, answered)
 
     def _verify(self, response: Response, operations: Sequence[Operation], kind: str) -> None:
         if self.signer is None:
@@ -208,7 +210,7 @@ class SurrogateEndpoint:
                 why="it has a key, and signs all others",
                 fix="use another surrogate",
             )
-        self.signer.verify(self.statement(asked[0], kind, response), response.signature)
+        self.signer.verify(self.statement(asked[0], kind, response.digest), response.signature)
 
     def _send(self, where: str, operations: Sequence[Operation], *, early: bool) -> Iterator[bytes]:
         try:

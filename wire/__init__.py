@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         PartNumbers,
         ReplicaStatus,
         ServiceStatus,
+        SignedStatement,
         SourceAddress,
         SourceNumbers,
         Space,
@@ -101,7 +102,13 @@ if TYPE_CHECKING:
         streamed,
     )
     from wire.ssh import LinkState, SshLink
-    from wire.statements import AnswerKey, AnswerSigner, Statement
+    from wire.statements import (
+        HOME_REPLICA,
+        STATEMENT_NAMESPACE,
+        AnswerKey,
+        AnswerSigner,
+        Statement,
+    )
     from wire.turnstile import Turnstile
 else:
     __getattr__ = deferred(__name__)
@@ -109,9 +116,11 @@ else:
 __all__ = [
     "BATCH_LIMIT",
     "FRAME_LIMIT",
+    "HOME_REPLICA",
     "JSON_BODY_LIMIT",
     "PLACES_LIMIT",
     "RUNS_LIMIT",
+    "STATEMENT_NAMESPACE",
     "Acceptor",
     "Answer",
     "AnswerKey",
@@ -159,6 +168,7 @@ __all__ = [
     "Server",
     "ServiceStatus",
     "SignatureInvalid",
+    "SignedStatement",
     "SignerRevoked",
     "SignerUnknown",
     "SourceAddress",

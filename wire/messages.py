@@ -139,6 +139,21 @@ class CreateReplica(Message):
 
 
 @dataclass(frozen=True)
+class SignedStatement(Message):
+    """What home says that it has answered to an operation, or a surrogate in a proof. answered:
+    SHA-256 of the normalised response, in hex; key: the public line of the signer; signature:
+    OpenSSH's, armored, or a surrogate's in base64."""
+
+    replica: str
+    answered: str
+    key: str
+    signature: str
+
+    def __post_init__(self) -> None:
+        check_name(self.replica, "replica id")
+
+
+@dataclass(frozen=True)
 class HandedOver(Message):
     """A replica as it was frozen on a surrogate, where it goes on meanwhile: what of a manifest is
     another now. Tables as a manifest has them.

@@ -29,6 +29,12 @@ KEY_LINE_LIMIT = 512
 
 VERSION = 1
 
+STATEMENT_NAMESPACE = "satchel-answer"
+"""What home's signatures of statements are for: they are OpenSSH's, by the owner's key."""
+
+HOME_REPLICA = "home"
+"""The replica of a statement of home's."""
+
 
 @dataclass(frozen=True)
 class Statement:

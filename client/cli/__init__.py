@@ -11,6 +11,7 @@ from console import program_group
 COMMANDS = {
     "call": "Send one HTTP request to SERVICE; print the first response.",
     "doctor": "Find the first operation that replicas answer differently.",
+    "evidence": "What is kept of surrogates that answered otherwise than home.",
     "ls": "List the services at home and the surrogates that are known.",
     "media": "The medium that you carry.",
     "mount": "Mount SHARE of home's at DIR.",
