@@ -24,10 +24,12 @@ PAYLOAD_BYTES_KEPT = 16 << 20
 
 @dataclass
 class Said:
-    """What one replica answered. payload: None where it is not remembered any more."""
+    """What one replica answered. payload: None where it is not remembered any more; signature: of
+    its host's statement, empty without one."""
 
     digest: bytes
     payload: bytes | None
+    signature: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class Comparison:
         alike = next((s.payload for s in said.values() if s.digest == digest and s.payload), None)
         if alike is None:
             self._note(response)
-        said[feed] = Said(digest, response.payload if alike is None else alike)
+        payload = response.payload if alike is None else alike
+        said[feed] = Said(digest, payload, response.signature)
         found = self._divergences(response.number, feed)
         self._bound()
         return len(said) > 1, found

@@ -9,14 +9,21 @@ something to send.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
 from client.home import HomeService, answers_limit
 from client.journal import Journal, JournalParted
 from replay import Early, Operation, Response, answers_in, encode_operations, responses_in
-from satchel.errors import ConflictError, NotFoundError, SatchelError, UnavailableError
+from satchel.errors import (
+    ConflictError,
+    IntegrityError,
+    NotFoundError,
+    SatchelError,
+    UnavailableError,
+)
 from satchel.ids import OperationNumber, ReplicaId
-from wire import HandedOver, Link, PeerTimeout, ReplicaStatus
+from wire import AnswerSigner, HandedOver, Link, PeerTimeout, ReplicaStatus, Statement
 
 HOME = "home"
 """The name of home's replica among the feeds."""
@@ -40,6 +47,10 @@ class ReplicaEnded(NotFoundError):
 
 class SurrogateSilent(UnavailableError):
     """Nothing answers at a surrogate: it is off, out of reach, or hangs."""
+
+
+class AnswerUnsigned(IntegrityError):
+    """A surrogate that signs its answers gave one without a signature."""
 
 
 class HomeEndpoint:
@@ -140,35 +151,75 @@ def compare(home: HomeService, journal: Journal, logged: OperationNumber) -> Non
 
 
 class SurrogateEndpoint:
-    """A second-class replica. Its link is made again for a while; then the replica is lost."""
+    """A second-class replica. Its link is made again for a while; then the replica is lost.
+
+    signer: who signs its answers; set, one without a good signature ends it (AnswerUnsigned,
+    SignatureInvalid).
+    """
 
     patience = 10.0
 
     def __init__(
-        self, name: str, link: Link, replica: ReplicaId, *, stateful: bool, early: bool = False
+        self,
+        name: str,
+        link: Link,
+        replica: ReplicaId,
+        service: str,
+        *,
+        stateful: bool,
+        early: bool = False,
     ) -> None:
         """early: see HomeEndpoint."""
         self.name = name
         self._early = early
         self._reads = "reads" if stateful else "operations"
         self.replica = replica
+        self.signer: AnswerSigner | None = None
+        self._service = service
         self._link = link
         self._path = f"/v1/replicas/{replica}"
 
     def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:
         early = _looked_at(self._early, operations)
-        return answers_in(self._send("operations", operations, early=early))
+        for answer in answers_in(self._send("operations", operations, early=early)):
+            if isinstance(answer, Response):
+                self._verify(answer, operations, "operation")
+            yield answer
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
-        return list(responses_in(self._send(self._reads, operations, early=False)))
+        responses = list(responses_in(self._send(self._reads, operations, early=False)))
+        for response in responses:
+            self._verify(response, operations, "read" if self._reads == "reads" else "operation")
+        return responses
+
+    def statement(self, asked: Operation, kind: str, answered: bytes) -> Statement:
+        """What the surrogate signs where it answers that so. kind: as Statement has it; answered:
+        the digest of its response."""
+        digest = hashlib.sha256(asked.encode()).digest()
+        return Statement(self._service, self.replica, kind, asked.number, digest, answered)
+
+    def _verify(self, response: Response, operations: Sequence[Operation], kind: str) -> None:
+        if self.signer is None:
+            return
+        asked = [op for op in operations if op.number == response.number]
+        if not asked:
+            raise IntegrityError(f"{self.name} answers {response.number}, which nobody asked")
+        if not response.signature:
+            raise AnswerUnsigned(
+                f"{self.name} has not signed its answer to {kind} {response.number}",
+                why="it has a key, and signs all others",
+                fix="use another surrogate",
+            )
+        self.signer.verify(self.statement(asked[0], kind, response.digest), response.signature)
 
     def _send(self, where: str, operations: Sequence[Operation], *, early: bool) -> Iterator[bytes]:
         try:
+            wishes = [*(["early=1"] if early else []), *(["signed=1"] if self.signer else [])]
             yield from self._link.http.post_stream(
-                f"{self._path}/{where}{'?early=1' if early else ''}",
+                f"{self._path}/{where}{'?' if wishes else ''}{'&'.join(wishes)}",
                 encode_operations(operations),
                 timeout=None,
-                limit=answers_limit(len(operations) + early),
+                limit=answers_limit((len(operations) + early) * (2 if self.signer else 1)),
                 idempotent=True,
             )
         except UnavailableError:

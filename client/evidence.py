@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from client.comparison import Divergence
+from client.proof import NAME, Proof
 from replay import Operation
 from satchel.files import sync_folder, write_durably
 from satchel.ids import CheckpointId, ReplicaId
@@ -35,7 +36,7 @@ FACTS = "evidence.json"
 @dataclass(frozen=True)
 class Case:
     """A divergence, and where it happened. journal: the folder of the log, None where there is
-    none; operation: None where the journal has it no more."""
+    none; operation: None where the journal has it no more; proof: None where not both signed."""
 
     service: str
     checkpoint: CheckpointId
@@ -44,6 +45,7 @@ class Case:
     journal: Path | None
     operation: Operation | None
     divergence: Divergence
+    proof: Proof | None = None
 
     def facts(self) -> dict[str, Any]:
         """What `evidence.json` says."""
@@ -81,6 +83,8 @@ class Evidence:
             RESPONSES[0]: case.divergence.said.payload,
             RESPONSES[1]: case.divergence.expected.payload,
         }
+        if case.proof:
+            write_durably(temporary / NAME, case.proof.encode())
         for name, data in whole.items():
             if data is not None:
                 write_durably(temporary / name, data[: self._limit // 4])

@@ -27,6 +27,7 @@ from wire import (
     PeerTimeout,
     PeerUnreachable,
     ServiceStatus,
+    SignedStatement,
     SourceAddress,
     send_destination,
 )
@@ -49,6 +50,9 @@ ANSWER_SECONDS = 2.0
 
 GRANT_SECONDS = 10.0
 """How long home may take to say what a surrogate may use: without that it uses nothing."""
+
+STATEMENT_SECONDS = 10.0
+"""How long home may take to sign what it has answered."""
 
 LEASE_SECONDS = 10.0
 """How long giving the lease back may take: the session is over anyway."""
@@ -139,6 +143,11 @@ class HomeService:
         """That operation as home has logged it; None where it has not. NotFoundError: cut."""
         found = self._operations(OperationNumber(number - 1), 1)
         return found[0] if found else None
+
+    def statement(self, number: OperationNumber) -> SignedStatement:
+        """What home has answered to that operation. NotFoundError: it does not know any more."""
+        path = f"{self._path}/operations/{number}/statement"
+        return SignedStatement.from_json(self.link.http.get_json(path, timeout=STATEMENT_SECONDS))
 
     def execute(
         self, operations: Sequence[Operation], *, early: bool = False

@@ -18,7 +18,9 @@ from typing import Any
 from client.comparison import Divergence
 from client.endpoints import SurrogateEndpoint
 from client.evidence import Case, Evidence
+from client.home import HomeService
 from client.journal import Journal
+from client.proof import Proof
 from client.replicas import Replicas
 from client.session import Diverged
 from client.settings import ClientSettings
@@ -48,8 +50,14 @@ class Quarantine:
     """Of one session. Thread-safe."""
 
     def __init__(
-        self, settings: ClientSettings, service: str, replicas: Replicas, journal: Journal
+        self,
+        settings: ClientSettings,
+        service: str,
+        replicas: Replicas,
+        journal: Journal,
+        home: HomeService | None,
     ) -> None:
+        self._home = home
         self._service = service
         self._replicas = replicas
         self._journal = journal
@@ -116,6 +124,7 @@ class Quarantine:
             journal=self._journal.place,
             operation=divergence.asked or self._journal.get(number),
             divergence=divergence,
+            proof=self._proof(endpoint, divergence),
         )
         try:
             place = str(self._evidence.keep(found))
@@ -124,6 +133,21 @@ class Quarantine:
         case = Quarantined(endpoint.name, endpoint.replica, number, place)
         self._cases.append(case)
         return case
+
+    def _proof(self, endpoint: SurrogateEndpoint, divergence: Divergence) -> Proof | None:
+        """None where not both sign what they have answered. Reads prove nothing: which operations
+        an answer shows is in no statement."""
+        said, asked = divergence.said, self._journal.get(divergence.operation)
+        signer, home = endpoint.signer, self._home
+        if divergence.asked or asked is None or signer is None or home is None:
+            return None
+        try:
+            statement = endpoint.statement(asked, "operation", said.digest)
+            signed = home.statement(asked.number)
+            return Proof.of(endpoint.name, statement, signer.public, said.signature, signed)
+        except SatchelError as error:
+            logger.warning("%s: no proof against %s: %s", self._service, endpoint.name, error)
+            return None
 
 
 def _whether_again(again: bool) -> str:

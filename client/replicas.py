@@ -27,6 +27,7 @@ from client.routes import Route
 from client.session import Session
 from client.settings import ClientSettings
 from client.sources import Sources, chunks_link
+from client.surrogate_keys import SurrogateKeys
 from images import Manifest, blob_root
 from satchel.errors import (
     ConflictError,
@@ -101,6 +102,7 @@ class Replicas:
         self._session = session
         self._sources = sources
         self._home = home
+        self._keys = SurrogateKeys(settings.state)
         self._leftovers = Leftovers(settings.run / f"{service}.replicas")
         self._endpoints: dict[str, SurrogateEndpoint] = {}
         self._closing = threading.Event()
@@ -217,11 +219,12 @@ class Replicas:
         stateful = self._session.stateful
         early = self._session.early
         endpoint = SurrogateEndpoint(
-            surrogate, link, request.replica, stateful=stateful, early=early
+            surrogate, link, request.replica, self._service, stateful=stateful, early=early
         )
         self._endpoints[surrogate] = endpoint
         self._leftovers.note(surrogate, endpoint.replica)
-        link.http.post_json("/v1/replicas", request.to_json())
+        admitted = ReplicaStatus.from_json(link.http.post_json("/v1/replicas", request.to_json()))
+        endpoint.signer = self._keys.admit(surrogate, admitted.signer)
         status = self._await_running(endpoint, began, giver)
         running = time.monotonic() - began
         cursor = self._cursor(status) if stateful else self._session.journal.base

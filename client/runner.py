@@ -312,7 +312,7 @@ class Runner:
         replicas = Replicas(*common, session, self._home, sources, manifest)
         return _Started(
             replicas,
-            Quarantine(self.settings, self.service, replicas, session.journal),
+            Quarantine(self.settings, self.service, replicas, session.journal, self._home),
             Prestager(*common, sources.offer),
         )
 

@@ -317,6 +317,10 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
         operations = home.service(name).operations(after, _number("limit", 256, 1, LIST_LIMIT))
         return _octets(encode_operations(operations))
 
+    @routes.get("/operations/<int:number>/statement")
+    def statement(name: str, number: int) -> Any:
+        return home.service(name).statement(OperationNumber(number)).to_json()
+
     @routes.post("/operations")
     def submit(name: str) -> Any:
         operations = decode_operations(flask.request.get_data())

@@ -32,12 +32,18 @@ from hypervisor import MachineUnsupported
 from images import SIGNATURE_NAMESPACE, Manifest
 from replay import Early, Log, Operation, OperationGap, OperationsCut, Response, kept_key
 from replica import DeltaMaker, Frozen, Replica, ReplicaFailed, ReplicaState
-from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
+from satchel.errors import (
+    ConflictError,
+    NotFoundError,
+    SatchelError,
+    StateError,
+    UnavailableError,
+)
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.moments import moment_after
 from satchel.progress import Progress, silent
 from satchel.retention import Policy, select
-from wire import Identity
+from wire import HOME_REPLICA, STATEMENT_NAMESPACE, Identity, SignedStatement, Statement
 
 logger = logging.getLogger(__name__)
 
@@ -231,6 +237,23 @@ class Service:
         Without one they are logged all the same."""
         prepared, responses = self._prepared, self.answer(operations)
         return prepared.replica.early.before(responses) if prepared else responses
+
+    def statement(self, number: OperationNumber) -> SignedStatement:
+        """What was answered to that operation, signed by the owner. Raises NotFoundError where the
+        log or the answer is not kept any more, as the identity does."""
+        operation = next(iter(self.operations(OperationNumber(number - 1), 1)), None)
+        with self._changed:
+            response = self._answers.of(number)
+        if operation is None or operation.number != number or response is None:
+            raise NotFoundError(
+                f"home does not know what it answered to operation {number}",
+                why=f"the last {ANSWERS_KEPT} answers are kept",
+            )
+        about = (self.name, HOME_REPLICA, "operation", number)
+        said = Statement.of(*about, operation.encode(), response.payload)
+        signature = self._identity.sign(said.to_bytes(), STATEMENT_NAMESPACE).decode("ascii")
+        key = " ".join(self._identity.public.split()[:2])
+        return SignedStatement(HOME_REPLICA, said.answered.hex(), key, signature)
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute requests that change nothing, each after the operations before its number; they

@@ -14,6 +14,9 @@ An operation's record is that of the log. A response's record:
 Who asks for early answers gets records of these, too, before that of the response: their magic is
 "SATE". A response that is the early answer before it has the magic "SATL" and no payload; the CRC
 is that of the early answer.
+
+Who asks for signed answers gets a record before that of each response, of the same number: its
+magic is "SATS", and its payload the signature of the host, 64 bytes.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from replay.operations import (
     MAX_PAYLOAD,
@@ -35,7 +39,12 @@ from satchel.ids import OperationNumber
 
 RESPONSE_MAGIC = int.from_bytes(b"SATA", "little")
 EARLY_MAGIC = int.from_bytes(b"SATE", "little")
+SIGNATURE_MAGIC = int.from_bytes(b"SATS", "little")
 SAME_MAGIC = int.from_bytes(b"SATL", "little")
+
+MAGICS = (RESPONSE_MAGIC, EARLY_MAGIC, SAME_MAGIC, SIGNATURE_MAGIC)
+
+SIGNATURE_SIZE = 64
 
 _RESPONSE = struct.Struct("<IIQI")
 
@@ -71,8 +80,9 @@ def encode_answers(answers: Iterable[Response | Early]) -> Iterator[bytes]:
             before, magic = answer, EARLY_MAGIC
         elif before == Early(answer.number, answer.payload):
             magic, payload = SAME_MAGIC, b""
-        fields = (magic, len(payload), answer.number, zlib.crc32(answer.payload))
-        yield _RESPONSE.pack(*fields) + payload
+        signature = answer.signature if isinstance(answer, Response) else b""
+        signed = _record(SIGNATURE_MAGIC, answer.number, signature, signature) if signature else b""
+        yield signed + _record(magic, answer.number, payload, answer.payload)
 
 
 def responses_in(pieces: Iterable[bytes]) -> Iterator[Response]:
@@ -86,6 +96,7 @@ def answers_in(pieces: Iterable[bytes]) -> Iterator[Response | Early]:
     it is whole. Raises RecordInvalid."""
     held = bytearray()
     before: Early | None = None
+    signed: Response | None = None
     for piece in pieces:
         held += piece
         start = 0
@@ -95,11 +106,33 @@ def answers_in(pieces: Iterable[bytes]) -> Iterator[Response | Early]:
             answer = _answer(magic, number, payload, before)
             if zlib.crc32(answer.payload) != crc:
                 raise RecordInvalid(f"response {number}: its payload is damaged")
+            if magic == SIGNATURE_MAGIC:
+                signed = _signature(number, payload, signed)
+                continue
+            if signed is not None:
+                answer, signed = _signed(answer, signed.payload, signed.number), None
             before = answer if isinstance(answer, Early) else None
             yield answer
         del held[:start]
-    if held:
+    if held or signed:
         raise RecordInvalid("cannot read response record", why="it is cut short")
+
+
+def _record(magic: int, number: int, payload: bytes, checked: bytes) -> bytes:
+    """checked: what the CRC is of"""
+    return _RESPONSE.pack(magic, len(payload), number, zlib.crc32(checked)) + payload
+
+
+def _signature(number: int, payload: bytes, before: Response | None) -> Response:
+    if before is not None or len(payload) != SIGNATURE_SIZE:
+        raise RecordInvalid(f"the signature of response {number} makes no sense")
+    return Response(OperationNumber(number), payload)
+
+
+def _signed(answer: Response | Early, signature: bytes, number: int) -> Response:
+    if not isinstance(answer, Response) or answer.number != number:
+        raise RecordInvalid(f"the signature of response {number} is not before it")
+    return replace(answer, signature=signature)
 
 
 def _answer(magic: int, number: int, payload: bytes, before: Early | None) -> Response | Early:
@@ -117,7 +150,7 @@ def _record_at(data: bytearray, start: int) -> tuple[int, int, bytes, int] | Non
     if len(data) - start < _RESPONSE.size:
         return None
     magic, length, number, crc = _RESPONSE.unpack_from(data, start)
-    if magic not in (RESPONSE_MAGIC, EARLY_MAGIC, SAME_MAGIC) or length > MAX_PAYLOAD:
+    if magic not in MAGICS or length > MAX_PAYLOAD:
         raise RecordInvalid("cannot read response record", why="its header makes no sense")
     begin = start + _RESPONSE.size
     if len(data) - begin < length:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from satchel.errors import IntegrityError, StateError, UsageError
 from satchel.ids import OperationNumber
@@ -132,6 +132,8 @@ class Response:
 
     number: OperationNumber
     payload: bytes
+    signature: bytes = field(default=b"", compare=False)
+    """Of the host's statement that this is the answer (wire.Statement); empty without one."""
 
     @property
     def digest(self) -> bytes:

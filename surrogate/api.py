@@ -8,7 +8,7 @@ GET    /v1/status                   HostStatus, with the tenant's replicas
 POST   /v1/fits                     a machine spec: the accelerator it would run under, or why not
 POST   /v1/replicas                 CreateReplica: admit one and begin to resume it
 GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
-POST   /v1/replicas/R/operations    log records in, response records out
+POST   /v1/replicas/R/operations    log records in, response records out; signed=1: and signatures
 POST   /v1/replicas/R/reads         the same for requests that change nothing and do not count
 POST   /v1/replicas/R/hand-over     HandedOver: freeze it, so that it can go on elsewhere too
 GET    /v1/replicas/R/streams       socket: where the streams of its guest are reached here
@@ -27,13 +27,14 @@ POST   /v1/chunks, /v1/below        chunks of the cache below what the tenant br
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import flask
 
 from hypervisor import MachineSpec
-from replay import decode_operations, encode_answers, encode_responses
+from replay import Response, decode_operations, encode_answers, encode_responses
 from replica import Frozen, tables_of
 from satchel.errors import NotFoundError, UsageError
 from surrogate.host import Host
@@ -79,7 +80,8 @@ def surrogate_app(host: Host, tenant: Tenant | None = None) -> flask.Flask:
     @app.post("/v1/replicas")
     def create() -> Any:
         request = CreateReplica.from_bytes(flask.request.get_data())
-        return host.create(request, tenant).status().to_json()
+        status = host.create(request, tenant).status()
+        return dataclasses.replace(status, signer=host.answer_key.public).to_json()
 
     @app.get("/v1/replicas/<replica>")
     def one(replica: str) -> Any:
@@ -142,6 +144,8 @@ def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
         operations = decode_operations(flask.request.get_data())
         hosted = host.replica(replica, tenant)
         responses = hosted.answer(operations)
+        if "signed" in flask.request.args:
+            responses = hosted.signed(responses, operations, "operation", host.answer_key)
         if "early" in flask.request.args:
             return streamed(encode_answers(hosted.replica.early.before(responses)))
         return streamed(encode_answers(responses))
@@ -149,7 +153,11 @@ def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
     @routes.post("/reads")
     def read(replica: str) -> Any:
         operations = decode_operations(flask.request.get_data())
-        return _octets(encode_responses(host.replica(replica, tenant).read(operations)))
+        hosted = host.replica(replica, tenant)
+        responses: Iterable[Response] = hosted.read(operations)
+        if "signed" in flask.request.args:
+            responses = hosted.signed(responses, operations, "read", host.answer_key)
+        return _octets(encode_responses(responses))
 
     @routes.post("/hand-over")
     def hand_over(replica: str) -> Any:

@@ -53,7 +53,7 @@ from surrogate.staging import Staging
 from surrogate.tenant import ACCOUNT, Tenant, Usage
 from surrogate.tenants import Tenants
 from surrogate.wanted import Wanted, forwarded_socket
-from wire import CacheNumbers, CreateReplica, ForesightNumbers, HostStatus, Space
+from wire import AnswerKey, CacheNumbers, CreateReplica, ForesightNumbers, HostStatus, Space
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +109,7 @@ class Host:
         settings.forwarded.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.operator = Operator(settings.run)
         self.store = Store.open(settings.store, level=0, pack_limit=PACK_BYTES)
+        self.answer_key = AnswerKey(settings.answer_key)
         self._limit = settings.cache_mib << 20 or min(self._room() // CACHE_PART, CACHE_BYTES)
         reserve = settings.data / "reserve"
         policy = POLICIES[settings.cache_policy]

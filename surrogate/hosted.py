@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import errno
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from chunkstore import Foresight, Store, TableRoot
 from images import Manifest
@@ -36,6 +37,7 @@ from surrogate.readahead import Readahead
 from surrogate.tenant import Tenant, Usage
 from surrogate.wanted import named_blobs
 from wire import (
+    AnswerKey,
     CreateReplica,
     ErrorReport,
     ForesightNumbers,
@@ -43,6 +45,7 @@ from wire import (
     ReplicaStatus,
     SourceNumbers,
     StallNumbers,
+    Statement,
     VolumeNumbers,
 )
 
@@ -202,6 +205,16 @@ class HostedReplica:
         """Execute requests that change nothing; see Replica.read. A response for each. Raises as
         `answer`."""
         return [self._perform(self.replica.read, operation) for operation in operations]
+
+    def signed(
+        self, responses: Iterable[Response], asked: Sequence[Operation], kind: str, key: AnswerKey
+    ) -> Iterator[Response]:
+        """Each with the signature of the statement that it answers that operation."""
+        records = {operation.number: operation.encode() for operation in asked}
+        for response in responses:
+            about = (self.manifest.service, self.id, kind, response.number)
+            statement = Statement.of(*about, records[response.number], response.payload)
+            yield dataclasses.replace(response, signature=key.sign(statement))
 
     def _perform(
         self, perform: Callable[[Operation, float | None], Response], operation: Operation

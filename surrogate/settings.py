@@ -109,6 +109,11 @@ class SurrogateSettings:
         return self.run / "surrogate.sock"
 
     @property
+    def answer_key(self) -> Path:
+        """The key that signs what is answered here."""
+        return self.data / "identity" / "answers"
+
+    @property
     def metrics_socket(self) -> Path:
         """Where the operator's Prometheus asks."""
         return self.run / "metrics.sock"

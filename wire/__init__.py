@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         PartNumbers,
         ReplicaStatus,
         ServiceStatus,
+        SignedStatement,
         SourceAddress,
         SourceNumbers,
         Space,
@@ -121,6 +122,13 @@ if TYPE_CHECKING:
     )
     from wire.ssh import LinkState, SshLink
     from wire.sshd import door_settings, not_in_force, shell_lines, sshd_in_force, sshd_snippet
+    from wire.statements import (
+        HOME_REPLICA,
+        STATEMENT_NAMESPACE,
+        AnswerKey,
+        AnswerSigner,
+        Statement,
+    )
     from wire.turnstile import Turnstile
 else:
     __getattr__ = deferred(__name__)
@@ -129,15 +137,19 @@ __all__ = [
     "API",
     "BATCH_LIMIT",
     "FRAME_LIMIT",
+    "HOME_REPLICA",
     "JSON_BODY_LIMIT",
     "PAIRING_PORT",
     "PLACES_LIMIT",
     "RUNS_LIMIT",
+    "STATEMENT_NAMESPACE",
     "Acceptor",
     "Address",
     "Announcement",
     "Announcer",
     "Answer",
+    "AnswerKey",
+    "AnswerSigner",
     "Arrivals",
     "Authority",
     "CacheNumbers",
@@ -188,6 +200,7 @@ __all__ = [
     "Server",
     "ServiceStatus",
     "SignatureInvalid",
+    "SignedStatement",
     "SignerRevoked",
     "SignerUnknown",
     "SourceAddress",
@@ -197,6 +210,7 @@ __all__ = [
     "SshLink",
     "Staged",
     "StallNumbers",
+    "Statement",
     "Turnstile",
     "VolumeNumbers",
     "WrongKey",

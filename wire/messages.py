@@ -139,6 +139,21 @@ class CreateReplica(Message):
 
 
 @dataclass(frozen=True)
+class SignedStatement(Message):
+    """What home says that it has answered to an operation, or a surrogate in a proof. answered:
+    SHA-256 of the normalised response, in hex; key: the public line of the signer; signature:
+    OpenSSH's, armored, or a surrogate's in base64."""
+
+    replica: str
+    answered: str
+    key: str
+    signature: str
+
+    def __post_init__(self) -> None:
+        check_name(self.replica, "replica id")
+
+
+@dataclass(frozen=True)
 class HandedOver(Message):
     """A replica as it was frozen on a surrogate, where it goes on meanwhile: what of a manifest is
     another now. Tables as a manifest has them.
@@ -296,7 +311,8 @@ class ReplicaStatus(Message):
     response, first_response_bytes: `fetched_bytes` at that moment. None: not yet.
     volumes, foresight: while they are attached; quiet_seconds: until what is fetched ahead will be
     there, None while that is not known. independent: of the surrogate that handed it over: what
-    only that one has, has come.
+    only that one has, has come. signer: in the answer to its creation, the public line of the key
+    that signs its answers.
     """
 
     replica: ReplicaId
@@ -315,6 +331,7 @@ class ReplicaStatus(Message):
     quiet_seconds: float | None = None
     foresight: ForesightNumbers = field(default_factory=ForesightNumbers)
     independent: bool = True
+    signer: str = ""
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")

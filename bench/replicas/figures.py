@@ -100,7 +100,7 @@ class _Spot:
 
     def endpoint(self, replica: ReplicaId) -> SurrogateEndpoint:
         link = cast(Link, _Near(HttpClient(self.socket, peer="spot")))
-        return SurrogateEndpoint("spot", link, replica, stateful=True)
+        return SurrogateEndpoint("spot", link, replica, SERVICE, stateful=True)
 
 
 def _figures(count: int, rounds: int) -> Iterator[Figure]:

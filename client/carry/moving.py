@@ -109,7 +109,9 @@ class Mover:
             touched=begin.handed.touched if begin.handed else {},
             standby=True,
         )
-        endpoint = SurrogateEndpoint(surrogate, link, request.replica, stateful=False)
+        endpoint = SurrogateEndpoint(
+            surrogate, link, request.replica, request.service, stateful=False
+        )
         place = AtSurrogate(endpoint, link)
         self._leftovers.note(surrogate, request.replica)
         try:

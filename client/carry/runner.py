@@ -322,7 +322,9 @@ class CarryRunner:
             try:
                 link = self._links.open(where, self.settings.surrogate(where))
                 self._links.open(chunks_link(where), self.settings.surrogate(where), Lane.BULK)
-                place = AtSurrogate(SurrogateEndpoint(where, link, replica, stateful=False), link)
+                place = AtSurrogate(
+                    SurrogateEndpoint(where, link, replica, self.service, stateful=False), link
+                )
                 if place.lives():
                     place.go_on()
                     logger.warning("%s goes on at %s, where it was left", self.service, where)

@@ -12,6 +12,7 @@ COMMANDS = {
     "call": "Send one HTTP request to SERVICE; print the first response.",
     "config": "What client.toml says.",
     "doctor": "Say what is missing, or whether replicas of SERVICE agree.",
+    "evidence": "What is kept of surrogates that answered otherwise than home.",
     "ls": "List the services at home and the surrogates that are known.",
     "media": "The medium that you carry.",
     "mount": "Mount SHARE of home's at DIR.",

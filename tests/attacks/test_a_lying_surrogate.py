@@ -6,18 +6,20 @@ import contextlib
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from client.answers import Answer
-from client.endpoints import HOME
+from client.endpoints import HOME, AnswerUnsigned
 from client.feed import FeedState
 from client.journal import Journal
 from client.provisional import Limit, NotConfirmed
 from client.reads import SAMPLED
 from client.session import Session
 from client.settings import Policy
+from client.surrogate_keys import SurrogateKeyChanged
 from replay import Operation, Response
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess, silence
@@ -25,6 +27,7 @@ from tests.client.test_journal import Places
 from tests.client.world import World, post
 from tests.needs import requires
 from tests.waiting import eventually
+from wire import AnswerKey, SignatureInvalid, Statement
 
 START = OperationNumber(0)
 
@@ -281,3 +284,55 @@ def test_a_whole_session_whose_home_is_cut_off_stops(carried: World) -> None:
     carried.home.mend()
     assert eventually(lambda: runner.status()["provisional"] == 0)
     assert post(url).status_code == 200
+
+
+class Forger:
+    """The key that a hostile surrogate names, and what it puts in the place of a signature."""
+
+    def __init__(self, named: AnswerKey, forge: Callable[[Statement], bytes]) -> None:
+        self.public = named.public
+        self.sign = forge
+
+
+@requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
+@pytest.mark.parametrize("how", ["unsigned", "another's key", "another answer", "a read's"])
+def test_an_answer_that_its_surrogate_does_not_stand_by_is_not_believed(
+    carried: World, how: str, tmp_path: Path
+) -> None:
+    runner, host = carried.runner(), carried.spots["a"].host
+    url, mine, other = carried.proxy(runner), host.answer_key, AnswerKey(tmp_path / "other")
+    runner.move("a")
+    assert post(url).status_code == 200
+    assert eventually(lambda: runner.session.tally.later_responses == 1)
+    forge: dict[str, Callable[[Statement], bytes]] = {
+        "unsigned": lambda said: b"",
+        "another's key": other.sign,
+        "another answer": lambda said: mine.sign(replace(said, answered=bytes(32))),
+        "a read's": lambda said: mine.sign(replace(said, kind="read")),
+    }
+    host.answer_key = Forger(mine, forge[how])  # type: ignore[assignment]
+    for _ in range(3):
+        assert post(url).headers["X-Satchel-Leader"] == "home"
+    feed = runner.session.feed("a")
+    assert feed is not None and feed.state is FeedState.LOST
+    assert isinstance(feed.error, AnswerUnsigned if how == "unsigned" else SignatureInvalid)
+
+
+@requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
+@pytest.mark.parametrize("named", ["another key", "no key"])
+def test_a_surrogate_cannot_become_another_or_stop_signing(
+    carried: World, named: str, tmp_path: Path
+) -> None:
+    host = carried.spots["a"].host
+    first = carried.runner()
+    first.move("a")
+    first.close()
+    host.answer_key = AnswerKey(tmp_path / "other")
+    if named == "no key":
+        host.answer_key.public = ""
+    again = carried.runner()
+    with pytest.raises(SurrogateKeyChanged):
+        again.move("a")
+    assert carried.spots["a"].replicas() == []
+    again.move("b")
+    assert post(carried.proxy(again)).status_code == 200

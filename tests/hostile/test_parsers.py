@@ -366,3 +366,26 @@ def test_a_segment_of_a_log_comes_back(contents: list[tuple[int, int, bytes]], f
     segment, fault = in_file(f"log-{first:08d}.log", scan_segment)(data)
     assert fault is None
     assert (segment.end, len(segment.offsets)) == (len(data), len(operations))
+
+
+def test_a_signature_belongs_to_the_response_behind_it() -> None:
+    signed = [Response(OperationNumber(n), b"said %d" % n, bytes([n]) * 64) for n in (1, 2)]
+    early = Early(OperationNumber(2), b"said 2")
+    data = b"".join(encode_answers([signed[0], early, signed[1]]))
+    for size in (1, 7, len(data)):
+        pieces = [data[at : at + size] for at in range(0, len(data), size)]
+        found = list(answers_in(pieces))
+        assert found == [signed[0], early, signed[1]]
+        assert [getattr(one, "signature", b"") for one in found] == [b"\1" * 64, b"", b"\2" * 64]
+    first = encode_responses(signed[:1])
+    plain = encode_responses([Response(OperationNumber(1), b"said 1")])
+    signature = first[: -len(plain)]
+    for wrong in (
+        signature,  # and no response
+        signature + first,
+        signature + encode_responses([Response(OperationNumber(2), b"said 2")]),
+        signature + b"".join(encode_answers([Early(OperationNumber(1), b"said 1")])),
+        encode_responses([Response(OperationNumber(1), b"said 1", b"short")]),
+    ):
+        with pytest.raises(RecordInvalid):
+            list(answers_in([wrong]))
