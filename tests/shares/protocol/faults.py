@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
+from typing import Any
 
 from shares.protocol import ATTRIBUTES, UNCUT, DelayedUpdate, FileId, Policy
 from tests.shares.history import INITIAL, Operation
@@ -17,6 +18,7 @@ from tests.shares.protocol.accesses import NOTHING, VALUE, Access, Cut
 from tests.shares.protocol.simulated_home import SimHome
 from tests.shares.protocol.simulated_node import SimNode
 from tests.shares.protocol.world import World
+from tests.shares.tree_history import ABSENT, DONE, TreeCall
 
 FAULTS = ("pause", "stall", "break", "kill")
 """break: a node gives its membership up and joins anew. kill: a new node comes in its place. There
@@ -24,6 +26,11 @@ is also "leave": the same, in an orderly way. Stalls and pauses may outlast the 
 
 LEFT = 0
 """The node of operations that home does."""
+
+
+KINDS = ("create", "create", "link", "rename", "rename", "unlink", "lookup", "lookup", "list")
+SLOTS = [(folder, name) for folder in range(2) for name in range(3)]
+"""Names that programs use."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,8 @@ class Plan:
     answers may be overtaken by messages; ahead: whether content is asked for with opens; cuts: how
     often a file is cut instead of an access, and with an open; holes: how many of these cuts end
     before the file does. longer: how many of the writes are
-    of block -1 as well. windows, full: as for SimContent
+    of block -1 as well. windows, full: as for SimContent. tree: how often a program makes, links,
+    renames, removes, looks up or lists names in folders, and uses the file that it finds
     """
 
     seed: int = 1
@@ -68,18 +76,20 @@ class Plan:
     removes: float = 0.0
     windows: bool = False
     full: float = 0.0
+    tree: float = 0.0
     limit: float = 4000.0
 
 
 @dataclass
 class Run:
-    """What came of a plan. did: what programs did besides accesses. lost: nodes that home went on
-    without. refused: blocks that it has not taken of those that came back. native: how often one
-    node alone got a file. gone: writes of a node to a register, or to all (""), up to an instant,
-    that may be lost by what the log policy says."""
+    """What came of a plan. names: calls about them. did: what programs did besides accesses. lost:
+    nodes that home went on without. refused: blocks that it has not taken of those that came back.
+    native: how often one node alone got a file. gone: writes of a node to a register, or to all
+    (""), up to an instant, that may be lost by what the log policy says."""
 
     plan: Plan
     history: list[Operation] = field(default_factory=list)
+    names: list[TreeCall] = field(default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
     did: Counter[str] = field(default_factory=Counter)
     gone: list[tuple[int, str, float]] = field(default_factory=list)
@@ -305,6 +315,9 @@ class _Program:
             players.run.did["make"] += 1
             self.soon()
             return
+        if chance.random() < self.plan.tree:
+            self.name()
+            return
         file = chance.choice(list(players.home.names))
         if file > self.plan.files and chance.random() < self.plan.removes:
             players.run.did["remove"] += 1
@@ -314,6 +327,10 @@ class _Program:
         if self.plan.attributes and chance.random() < 0.1 and not self.node.uses[file].open:
             self.stat(file)
             return
+        self.open(file)
+
+    def open(self, file: FileId) -> None:
+        players, chance = self.players, self.chance
         closed = not self.node.uses[file].open and not self.node.uses[file].busy
         cut = self.new_cut(file, 0) if closed and chance.random() < 2 * self.plan.cuts else None
 
@@ -326,6 +343,31 @@ class _Program:
         players.run.did["open"] += 1
         writes = cut is not None or chance.random() < 0.6
         self.node.use(file, opened, writes=writes, cut=cut)
+
+    def name(self) -> None:
+        """Of a name in a folder; who makes or finds a file there opens it."""
+        players, chance = self.players, self.chance
+        kind = chance.choice(KINDS)
+        if kind == "create":
+            players.made += 1
+        old, new = chance.choice(SLOTS), chance.choice(SLOTS)
+        call = TreeCall(kind, old, new, players.made, players.now())
+        place = len(players.run.names)
+        players.run.names.append(call)
+        players.run.did["name"] += 1
+
+        def over(answered: bool, answer: Any) -> None:
+            if answered:
+                done = replace(call, ended=players.now(), answer=answer)
+                players.run.names[place] = done
+            if answered and kind == "create" and answer == DONE:
+                self.open(FileId(call.file))
+            elif answered and kind == "lookup" and answer != ABSENT:
+                self.open(FileId(answer))
+            else:
+                self.soon()
+
+        self.node.name(call, over)
 
     def leave(self, file: FileId) -> None:
         self.file = None

@@ -34,6 +34,7 @@ from shares.protocol import (
 )
 from tests.shares.protocol.accesses import NOTHING, VALUE, Cut, Place
 from tests.shares.protocol.world import Delay, Link, World
+from tests.shares.tree_history import DONE, Slot, TreeCall, answered
 
 if TYPE_CHECKING:
     from tests.shares.protocol.simulated_node import SimNode
@@ -63,7 +64,8 @@ class SimHome:
 
     lease: seconds; inf for a home that loses nobody. late: for how long a call is under way at
     home, and its answer at the node, on threads that messages overtake; None: it is handled as
-    they are. files: content of blocks; names: of the files that have one
+    they are. files: content of blocks; names: of the files that have one; tree: which has
+    which in a folder
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class SimHome:
         """How often a node got a file for itself."""
         self.sessions: dict[NodeId, Session] = {}
         self.names: dict[FileId, None] = {}
+        self.tree: dict[Slot, FileId] = {}
         self._made: dict[FileId, int] = {}
         self._tokens = count(1)
         self._waiting: dict[Token, tuple[Session | None, Callable[[Any], None]]] = {}
@@ -331,6 +334,20 @@ class SimHome:
         if file in self.names or any(file in s.opened for s in self.sessions.values()):
             return []
         return self.directory.forget(file, self.world.now)
+
+    # Names in folders.
+
+    def name(self, token: Token, call: TreeCall) -> Iterable[Action]:
+        """A call about names, at one moment."""
+        before = set(self.tree.values())
+        answer, after = answered(frozenset(self.tree.items()), call)
+        self.tree = {slot: FileId(file) for slot, file in after}
+        if call.kind == "create" and answer == DONE:
+            self.names[FileId(call.file)] = None
+        for file in sorted(before - set(self.tree.values())):
+            self.remove(file)
+        self.settle(token, answer)
+        return []
 
     # What nodes make ahead.
 

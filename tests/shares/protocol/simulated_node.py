@@ -20,6 +20,7 @@ from tests.shares.protocol.accesses import Access, Cut
 from tests.shares.protocol.simulated_content import Sent, SimContent
 from tests.shares.protocol.simulated_home import Session, SimHome
 from tests.shares.protocol.world import Delay, Link, Process
+from tests.shares.tree_history import TreeCall
 
 Task = Generator[Callable[[], bool], None, None]
 """Yields what it waits for."""
@@ -437,6 +438,16 @@ class SimNode:
         call = self._call(lambda session, token: self.home.stat(session, file, token))
         yield lambda: call.over
         over(call.found)
+
+    def name(self, tree: TreeCall, over: Callable[[bool, Any], None]) -> None:
+        """A program calls home about names. Whether it has answered, and what."""
+        self._start(self._naming(tree, over))
+
+    def _naming(self, tree: TreeCall, over: Callable[[bool, Any], None]) -> Task:
+        yield lambda: self.joined
+        call = self._call(lambda session, token: self.home.name(token, tree))
+        yield lambda: call.over
+        over(call.answered, call.found)
 
     def unuse(self, file: FileId) -> None:
         """A program closes it."""

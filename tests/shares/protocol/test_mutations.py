@@ -58,6 +58,32 @@ REMOVES = replace(MAKES, log="async", removes=0.6, late=True)
 WINDOWS = Plan(operations=1200, faults=(), log="off", windows=True, closes=0.2, holds=20)
 FULL = Plan(operations=1200, faults=(), log="off", full=0.1, evicts=0.3, closes=0.2, threads=4)
 LOST = replace(SYNC, log="off", faults=("stall", "break"), between=0.2, closes=0.2)
+KILLED = replace(LOST, faults=("stall", "kill"))
+CLEAN = replace(
+    CLOSES,
+    operations=800,
+    faults=("stall",),
+    between=0.05,
+    lease=inf,
+    nodes=2,
+    threads=1,
+    blocks=1,
+    writes=0.3,
+    files=8,
+    closes=0.1,
+    holds=6,
+)
+OVERTAKEN = replace(
+    CLOSES,
+    operations=600,
+    faults=("pause", "stall"),
+    between=0.05,
+    lease=inf,
+    files=1,
+    closes=0.2,
+    holds=4,
+    late=True,
+)
 HOLES = replace(CUTS, cuts=0.2, holes=0.8, blocks=4, closes=0.05)
 TIMES = replace(CUTS, cuts=0.15, closes=0.05, blocks=2)
 NATIVE_CUTS = replace(
@@ -396,7 +422,7 @@ MUTATIONS = {
         home_records.FileRecord, "lose", "record.sharers -= {node}", "pass", LOST
     ),
     "what a lost node had alone stays its own": Mutation(
-        home_records.FileRecord, "lose", "self.native, self.seized", "_, self.seized", LOST
+        home_records.FileRecord, "lose", "self.native, self.seized", "_, self.seized", KILLED
     ),
     "what a lost node brings is newer than what others have seen": Mutation(
         home_machine.HomeMachine, "_shown", "self._grant()", "record.grant", LOST
@@ -412,27 +438,20 @@ MUTATIONS = {
         CLOSES,
     ),
     "who writes does not wait for who had it alone": Mutation(
-        home_machine, "awaits_engaged", "if known.engaging is None", "if True", CLOSES
+        home_machine, "awaits_engaged", "if known.engaging is None", "if True", CLEAN
     ),
     "an open overtakes Engage": Mutation(
         home_machine,
         "awaits_engaged",
         "request.node == known.engaging",
         "False",
-        replace(CLOSES, late=True, between=0.1, faults=("pause", "stall")),
+        OVERTAKEN,
     ),
     "home believes that what is written is not": Mutation(
         home_machine.HomeMachine, "open", "if writes:", "if False:", CLOSES
     ),
     "copies of who had it alone do not count": Mutation(
         home_transitions, "engaged", "known.record(number).sharers |= {node}", "pass", CLOSES
-    ),
-    "a file is another node's alone before who had it has answered": Mutation(
-        home_records.FileRecord,
-        "alone",
-        "self.engaging is None and ",
-        "",
-        CLOSES,
     ),
     "what an owner had does not expire": Mutation(
         node_machine, "recall", "latest + known.relaxation", "inf", RELAXED

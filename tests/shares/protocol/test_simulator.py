@@ -28,6 +28,7 @@ from shares.protocol import (
 from tests.shares.history import check, check_staleness
 from tests.shares.protocol.faults import FAULTS, Plan, Run, play
 from tests.shares.protocol.world import Link, World
+from tests.shares.tree_history import one_tree
 
 
 def often() -> Policy:
@@ -86,6 +87,9 @@ EVERYTHING = Plan(
 )
 """Nodes do all that they can, and all goes wrong that may."""
 
+NAMES = replace(EVERYTHING, tree=0.5, removes=0.0, holds=4.0)
+"""The same with names in folders."""
+
 LOGS = ("sync", "async", "off")
 
 
@@ -97,6 +101,7 @@ def assert_one_memory(plan: Plan) -> Run:
         assert check_staleness(run.judged, plan.relaxation) == []
     else:
         assert check(run.judged) == []
+    assert one_tree(frozenset(), run.names)
     return run
 
 
@@ -114,6 +119,18 @@ def test_thousands_of_operations_of_three_nodes_are_one_memory(
     does = {"open", "close", "cut", "stat", "make", "remove"}
     assert set(run.did) == (does - {"make", "remove"} if log == "sync" else does)
     assert sum(op.ended is not None for op in run.history) > 1350
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_files_that_get_and_lose_names_are_one_memory_and_one_tree(log: str) -> None:
+    names = 0
+    for seed in range(4):
+        policy = list(POLICIES.values())[seed + 2 * LOGS.index(log) - seed // 3]
+        plan = replace(NAMES, seed=seed, operations=400, policy=policy, log=log)
+        names += assert_one_memory(plan).did["name"]
+        assert_one_memory(replace(plan, relaxation=0.2))
+        assert_one_memory(replace(plan, faults=(), cuts=0.1, closes=0.9))
+    assert names > 100
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
