@@ -11,8 +11,6 @@
 namespace satchel {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000'000;
-
 // Answers with what `act` returns, an operations.Entry.
 template <typename Act>
 void AnswerEntry(fuse_req_t request, const char* what, const Act& act) {

@@ -10,8 +10,6 @@
 namespace satchel {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000'000;
-
 py::object Named(const char* module, const char* name) {
   return py::module_::import(module).attr(name);
 }

@@ -22,6 +22,8 @@ namespace satchel {
 
 namespace py = pybind11;
 
+constexpr int64_t kSecond = 1'000'000'000;  // in nanoseconds
+
 // Has the GIL as long as it lives. A thread that did Attach does not make its state anew for it.
 class WithPython {
  public:

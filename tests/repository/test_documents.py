@@ -8,6 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -87,17 +88,20 @@ def test_commands_in_the_documents_are_commands_with_these_options() -> None:
     assert not wrong
 
 
-def python_requirements() -> list[str]:
+def python_requirements(*extras: str) -> list[str]:
     project = tomllib.loads(tree.text(Path("pyproject.toml")))
+    optional = project["project"]["optional-dependencies"]
     return [
         *project["build-system"]["requires"],
         *project["project"]["dependencies"],
-        *project["project"]["optional-dependencies"]["dev"],
+        *(requirement for extra in extras for requirement in optional[extra]),
     ]
 
 
 def test_every_python_dependency_has_its_reason() -> None:
-    names = sorted(Requirement(requirement).name for requirement in python_requirements())
+    names = sorted(
+        Requirement(requirement).name for requirement in python_requirements("demo", "dev")
+    )
     documented = NAMED.findall(section("docs/dependencies.md", "Python packages"))
     assert sorted(documented) == names
 
@@ -149,12 +153,25 @@ def test_every_part_of_the_engine_has_its_place_in_the_order_of_reading() -> Non
     assert [name for name in named if not (core / name).exists()] == []
 
 
-def test_every_python_dependency_is_locked_with_its_hashes() -> None:
-    locked = re.findall(
+def locked(listing: str) -> dict[str, tuple[str, str]]:
+    """Version and hashes of each package."""
+    found = re.findall(
         r"^([a-z0-9][\w.-]*)==([\w.]+)((?: *\\\n +--hash=sha256:[0-9a-f]{64})+)$",
-        tree.text(Path("requirements.lock")),
+        tree.text(Path(listing)),
         re.MULTILINE,
     )
-    versions = {name: version for name, version, hashes in locked}
-    for requirement in map(Requirement, python_requirements()):
+    return {name: (version, hashes) for name, version, hashes in found}
+
+
+@pytest.mark.parametrize(
+    ("listing", "extras"),
+    [("requirements.lock", ["demo"]), ("requirements-dev.lock", ["demo", "dev"])],
+)
+def test_every_python_dependency_is_locked_with_its_hashes(listing: str, extras: list[str]) -> None:
+    versions = {name: version for name, (version, _) in locked(listing).items()}
+    for requirement in map(Requirement, python_requirements(*extras)):
         assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)])
+
+
+def test_tests_run_with_the_packages_that_are_installed_without_them() -> None:
+    assert locked("requirements.lock").items() <= locked("requirements-dev.lock").items()

@@ -40,8 +40,9 @@ def test_bootstrap_leaves_an_environment_alone_that_is_a_link(tmp_path: Path) ->
     environment.mkdir()
     (environment / "kept").touch()
     (other / "scripts").mkdir(parents=True)
-    lists = ("requirements.lock", "scripts/packages.txt", "scripts/test-packages.txt")
-    for name in ("pyproject.toml", "setup.py", "scripts/bootstrap", *lists):
+    locked = ("requirements.lock", "requirements-dev.lock")
+    lists = ("scripts/packages.txt", "scripts/test-packages.txt")
+    for name in ("pyproject.toml", "setup.py", "scripts/bootstrap", *locked, *lists):
         shutil.copy(tree.ROOT / name, other / name)
     (other / ".venv").symlink_to(environment)
     run = subprocess.run(

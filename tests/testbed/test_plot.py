@@ -5,6 +5,7 @@
 from pathlib import Path
 
 import pytest
+from PIL import Image, ImageOps
 
 from satchel.errors import NotFoundError, UsageError
 from testbed.plot import Sample, read_samples, response_times, takeovers
@@ -51,6 +52,19 @@ def test_a_png_is_drawn_with_one_panel_each(samples: Path, tmp_path: Path) -> No
     width, height = int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
     assert width > 1000
     assert height > 1000
+
+
+def test_nothing_is_cut_off_at_the_edge_of_the_picture(samples: Path, tmp_path: Path) -> None:
+    """The legend was, at both sides, when all modes of the demo were in it."""
+    modes = [f"as long as the longest mode {number}" for number in range(4)]
+    rows = [f"{at},add,0.1,home,{mode},7" for mode in modes for at in (1, 2)]
+    samples.write_text(HEADER + "\n".join(rows) + "\n")
+    output = tmp_path / "out.png"
+    response_times([samples], output)
+    with Image.open(output) as picture:
+        left, top, right, bottom = ImageOps.invert(picture.convert("RGB")).getbbox() or (0,) * 4
+        assert 1 < left < right < picture.width - 1
+        assert 1 < top < bottom < picture.height - 1
 
 
 def test_a_wrong_line_is_named(samples: Path) -> None:
