@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     )
     from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
     from wire.openssh import Lane, SshHost
+    from wire.pages import Page, View
     from wire.pairing import (
         PAIRING_PORT,
         Address,
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
         serve_local,
         streamed,
     )
+    from wire.sites import refuse_other_sites
     from wire.ssh import LinkState, SshLink
     from wire.sshd import door_settings, not_in_force, shell_lines, sshd_in_force, sshd_snippet
     from wire.statements import (
@@ -185,6 +187,7 @@ __all__ = [
     "Message",
     "Names",
     "NoSuchStream",
+    "Page",
     "PairRequest",
     "PartNumbers",
     "Peer",
@@ -212,6 +215,7 @@ __all__ = [
     "StallNumbers",
     "Statement",
     "Turnstile",
+    "View",
     "VolumeNumbers",
     "WrongKey",
     "allowed_signers_line",
@@ -236,6 +240,7 @@ __all__ = [
     "pair",
     "printable",
     "read_destination",
+    "refuse_other_sites",
     "requested_priority",
     "requested_rate",
     "round_trip",

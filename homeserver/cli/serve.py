@@ -5,27 +5,29 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import click
 
 from cell import let_cells_read
-from console import json_option, note, serve_until_signal, show
+from console import json_option, note, serve_until_signal, show, web_option
 from homeserver.api import MAX_BODY, home_app
 from homeserver.cli.context import Context
 from homeserver.edge import EdgeDoors, GrantShelf
 from homeserver.home import Home
+from homeserver.page import home_view
 from homeserver.shares import Shares, ShareShelf
 from homeserver.work import Works
 from hypervisor import choose_driver
-from wire import serve
+from wire import Page, serve
 
 
 @click.command("serve")
 @click.option("--launch", "launches", multiple=True, help="A service to launch; repeatable.")
+@web_option
 @json_option
 @click.pass_obj
-def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
+def command(context: Context, launches: tuple[str, ...], web: int | None, as_json: bool) -> None:
     """Run the home server until Ctrl-C. Its replicas end with it."""
     context.require_own_store()
     settings = context.settings
@@ -51,7 +53,11 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
                 closing(edges),
                 serve(app, settings.socket, threads=settings.threads, max_body=MAX_BODY),
                 closing(works),  # while the server still answers who waits for them
+                ExitStack() as stack,
             ):
+                if web is not None:
+                    page = stack.enter_context(Page(lambda: home_view(home, shares), web))
+                    click.echo(f"web page: {page.link}", err=True)
                 if as_json:
                     show({"socket": str(settings.socket)}, as_json=True)
                 elif home.cells:
