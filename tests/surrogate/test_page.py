@@ -22,7 +22,7 @@ from tests.surrogate.conftest import Site
 from tests.waiting import eventually
 from wire import Page
 
-pytestmark = [NOVNC, requires("nbdkit", "nbdfuse", "fuse")]
+pytestmark = [pytest.mark.nightly, NOVNC, requires("nbdkit", "nbdfuse", "fuse")]
 
 AXE = "const done = arguments[0]; axe.run().then((found) => done(found.violations));"
 
