@@ -253,6 +253,7 @@ class Runner:
             "last_operation": session.last,
             "stable_operation": journal.stable,
             "media": str(self.media) if self.media else None,
+            **self._medium(),
             "damaged_chunks_on_media": self._chunks.damaged if self._chunks else None,
             "journal_failure": str(journal.failure) if journal.failure else None,
             "refusal": str(session.refusal) if session.refusal else None,
@@ -373,6 +374,15 @@ class Runner:
                 early=session.early,
             )
             session.add(endpoint, None)
+
+    def _medium(self) -> dict[str, int | None]:
+        """Its newest generation and free bytes; None where there is no medium now."""
+        try:
+            generation = self._chunks.newest if self._chunks else None
+            free = self._chunks.free_bytes() if self._chunks else None
+        except SatchelError:
+            generation = free = None
+        return {"media_generation": generation, "media_free_bytes": free}
 
     def _replicas(self, surrogates: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
         """A row for each replica that takes part or is being brought up."""

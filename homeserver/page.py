@@ -1,14 +1,24 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What home's page shows: its host, services and shares."""
+"""What home's page shows: services, media, shares and how far who is behind, its store and host."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Any
 
 from homeserver.home import Home
+from homeserver.media import mounted_media
 from homeserver.shares import Shares
-from wire import View
+from satchel.errors import NotFoundError
+from wire import Lasting, View
+
+MEDIA_SECONDS = 10.0
+"""How often media are looked at: each is opened for that."""
+
+STORE_SECONDS = 60.0
+"""How often it is looked what the store holds: its whole index is read for that."""
 
 SERVICE_COLUMNS = (
     "name",
@@ -21,19 +31,47 @@ SERVICE_COLUMNS = (
     "failure",
 )
 
+MEDIA_COLUMNS = ("uuid", "path", "generation", "checkpoints", "free_bytes")
+
 SHARE_COLUMNS = ("name", "path", "policy", "nodes")
 
+NODE_COLUMNS = ("share", "node", "connected", "open_files", "behind_bytes", "behind_seconds")
 
-def home_view(home: Home, shares: Shares) -> View:
-    """A View. Raises what the lists of services and shares raise."""
-    status = home.status()
-    facts = {key: status[key] for key in ("machines", "services", "data")}
-    services = [asdict(view) for view in home.views()]
-    return {
-        "title": "Home",
-        "sections": [
-            {"title": "Services", "columns": SERVICE_COLUMNS, "rows": services},
-            {"title": "Shares", "columns": SHARE_COLUMNS, "rows": shares.listed()},
-            {"title": "This host", "facts": facts},
-        ],
-    }
+
+class HomeView:
+    """Makes a View of home, for its page."""
+
+    def __init__(self, home: Home, shares: Shares) -> None:
+        self._home, self._shares = home, shares
+        self._media = Lasting(lambda: mounted_media(home.settings.media_keys), MEDIA_SECONDS)
+        self._store = Lasting(lambda: asdict(home.store.stats()), STORE_SECONDS)
+
+    def __call__(self) -> View:
+        """A View. One thread at a time. Raises what the lists of services and shares raise."""
+        home, shares = self._home, self._shares
+        status = home.status()
+        facts = {key: status[key] for key in ("machines", "services", "data")}
+        services = [asdict(view) for view in home.views()]
+        listed, nodes = shares.listed(), list(_nodes(shares))
+        return {
+            "title": "Home",
+            "sections": [
+                {"title": "Services", "columns": SERVICE_COLUMNS, "rows": services},
+                {"title": "Media", "columns": MEDIA_COLUMNS, "rows": self._media()},
+                {"title": "Shares", "columns": SHARE_COLUMNS, "rows": listed},
+                {"title": "How far shares are behind", "columns": NODE_COLUMNS, "rows": nodes},
+                {"title": "Store", "facts": self._store()},
+                {"title": "This host", "facts": facts},
+            ],
+        }
+
+
+def _nodes(shares: Shares) -> Iterator[dict[str, Any]]:
+    """A row for each node of each share that is served."""
+    for share in shares.listed():
+        try:
+            status = shares.status(share["name"])
+        except NotFoundError:
+            continue  # removed meanwhile
+        for node in status["nodes"]:
+            yield node | {"share": share["name"], "node": node["name"]}

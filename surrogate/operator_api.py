@@ -64,7 +64,7 @@ def _tenants(host: Host, sockets: TenantSockets) -> flask.Blueprint:
 
     @routes.post("/end")
     def end() -> Any:
-        _end(host.tenants.known(_identity()))
+        sockets.end_known(_identity())
         return {}
 
     @routes.post("/ban")
@@ -73,17 +73,13 @@ def _tenants(host: Host, sockets: TenantSockets) -> flask.Blueprint:
         host.tenants.ban(identity)
         for tenant in host.tenants.all():
             if tenant.identity == identity:
-                _end(tenant)
+                sockets.end_all(tenant)
         return {}
 
     @routes.post("/unban")
     def unban() -> Any:
         host.tenants.unban(_identity())
         return {}
-
-    def _end(tenant: Tenant) -> None:
-        sockets.end(tenant)
-        host.end_all(tenant)
 
     return routes
 

@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     )
     from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
     from wire.openssh import Lane, SshHost
-    from wire.pages import Page, View
+    from wire.pages import Lasting, Page, View
     from wire.pairing import (
         PAIRING_PORT,
         Address,
@@ -178,6 +178,7 @@ __all__ = [
     "Intake",
     "Invitation",
     "Lane",
+    "Lasting",
     "Lease",
     "Link",
     "LinkState",

@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import flask
 
@@ -54,7 +54,28 @@ HEADERS = {
 
 View = Mapping[str, Any]
 """title: text; sections: a list of objects. A section has a title, and facts (an object), or rows
-and columns, perhaps with an action (name, key: a column, label), or maps (name, parts)."""
+and columns, perhaps with an action (name, key: a field of a row, label), or maps (name, parts).
+A value with used and cap, two numbers, is shown as `used of cap`."""
+
+
+T = TypeVar("T")
+
+
+class Lasting(Generic[T]):
+    """What a page shows for some seconds before it is looked at again, because that is dear. One
+    thread at a time."""
+
+    def __init__(self, look: Callable[[], T], seconds: float) -> None:
+        self._look, self._seconds = look, seconds
+        self._seen: T | None = None
+        self._seen_at = float("-inf")
+
+    def __call__(self) -> T:
+        """Raises what `look` raises."""
+        if self._seen is None or time.monotonic() - self._seen_at >= self._seconds:
+            self._seen = self._look()
+            self._seen_at = time.monotonic()
+        return self._seen
 
 
 class PageLocked(AccessError):
@@ -83,9 +104,8 @@ class Page:
         self._token, self._cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         self._viewers = threading.BoundedSemaphore(VIEWERS)
         self._closing = threading.Event()
-        self._looking = threading.Lock()  # guards the two below
-        self._seen: View = {}
-        self._seen_at = float("-inf")
+        self._looking = threading.Lock()  # guards the one below
+        self._shown_last = Lasting(self._look, LOOK_SECONDS)
         self._server: Server = serve_local(
             self._app(), port, threads=VIEWERS + OTHER_THREADS, max_body=MAX_BODY
         )
@@ -153,13 +173,13 @@ class Page:
     def _shown(self) -> View:
         """The view, or why there is none just now. All viewers share a look."""
         with self._looking:
-            if time.monotonic() - self._seen_at >= LOOK_SECONDS:
-                try:
-                    self._seen = self._view()
-                except SatchelError as error:
-                    self._seen = {"error": ErrorReport.of(error).what}
-                self._seen_at = time.monotonic()
-            return self._seen
+            return self._shown_last()
+
+    def _look(self) -> View:
+        try:
+            return self._view()
+        except SatchelError as error:
+            return {"error": ErrorReport.of(error).what}
 
     def _act(self, name: str) -> Any:
         body = flask.request.get_json(silent=True)

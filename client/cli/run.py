@@ -19,7 +19,7 @@ from client.cli.livemap import live
 from client.control import control_app
 from client.fronts import open_front
 from client.fronts.ports import LocalPort, only_local
-from client.page import session_view
+from client.page import SessionView
 from client.roaming import Roaming, roaming_told
 from client.runner import Accepted, Carried, Runner
 from client.running import control_socket, only_session
@@ -115,7 +115,7 @@ def command(
             place = control_socket(settings, service)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
             if web is not None:
-                page = stack.enter_context(Page(lambda: session_view(runner.status()), web))
+                page = stack.enter_context(Page(SessionView(runner), web))
                 click.echo(f"web page: {page.link}", err=True)
             show({"service": service, "url": urls[0], "urls": urls}, as_json=as_json)
             ready()

@@ -15,7 +15,7 @@ from homeserver.api import MAX_BODY, home_app
 from homeserver.cli.context import Context
 from homeserver.edge import EdgeDoors, GrantShelf
 from homeserver.home import Home
-from homeserver.page import home_view
+from homeserver.page import HomeView
 from homeserver.shares import Shares, ShareShelf
 from homeserver.work import Works
 from hypervisor import choose_driver
@@ -56,7 +56,7 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
                 ExitStack() as stack,
             ):
                 if web is not None:
-                    page = stack.enter_context(Page(lambda: home_view(home, shares), web))
+                    page = stack.enter_context(Page(HomeView(home, shares), web))
                     click.echo(f"web page: {page.link}", err=True)
                 if as_json:
                     show({"socket": str(settings.socket)}, as_json=True)

@@ -19,11 +19,11 @@ from surrogate.api import MAX_BODY, body_limit
 from surrogate.host import Host
 from surrogate.metrics import metrics_app
 from surrogate.operator_api import operator_app
-from surrogate.page import surrogate_view
+from surrogate.page import surrogate_page
 from surrogate.settings import SurrogateSettings
 from surrogate.site import peer_app
 from surrogate.tenant_sockets import TenantSockets
-from wire import Announcer, Intake, Page, serve
+from wire import Announcer, Intake, serve
 
 CONTROL_MAX_BODY = 1 << 20
 
@@ -63,8 +63,7 @@ def command(settings: SurrogateSettings, web: int | None, as_json: bool) -> None
                 announcer = Announcer(lambda: announcement(settings, host.status()))
                 stack.enter_context(contextlib.closing(announcer)).start()
             if web is not None:
-                actions = {"end": host.remove}
-                page = stack.enter_context(Page(lambda: surrogate_view(host), web, actions))
+                page = stack.enter_context(surrogate_page(host, sockets, web))
                 click.echo(f"web page: {page.link}", err=True)
             if as_json:
                 show({"name": host.name, "socket": str(settings.socket)}, as_json=True)

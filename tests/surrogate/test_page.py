@@ -1,91 +1,73 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The operator's page in Chromium: narrow and wide, light and dark, with the keyboard, by axe."""
+"""The operator's page in Chromium, of a surrogate with two tenants."""
 
 from __future__ import annotations
 
-import base64
-import importlib.resources
-import itertools
-import json
-import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from surrogate.page import surrogate_view
-from tests.browser import NOVNC, Browser, driven
+from surrogate.page import surrogate_page
+from surrogate.tenant_sockets import TenantSockets
+from tests.browser import NOVNC, Browser
 from tests.needs import requires
+from tests.pages import require_every_look, seen, tab_to, text
 from tests.surrogate.conftest import Site
 from tests.waiting import eventually
-from wire import Page
 
 pytestmark = [pytest.mark.nightly, NOVNC, requires("nbdkit", "nbdfuse", "fuse")]
 
-AXE = "const done = arguments[0]; axe.run().then((found) => done(found.violations));"
-
-LOOKS = list(itertools.product((360, 1440), ("light", "dark")))
+GUESTS = ("anna.cafe", "ben.cafe")
 
 
 @pytest.fixture
-def page(site: Site) -> Iterator[Page]:
-    with Page(lambda: surrogate_view(site.host), actions={"end": site.host.remove}) as made:
+def browser(tmp_path: Path, site: Site) -> Iterator[Browser]:
+    for guest in GUESTS:
+        tenant = site.host.tenants.admit(guest)
+        with site.forward("home", tenant.forwarded) as server:
+            site.server = server
+            site.host.create(site.request("r1"), tenant).wait_started(30.0)
+    with (
+        closing(TenantSockets(site.host)) as sockets,
+        surrogate_page(site.host, sockets, 0) as page,
+        seen(tmp_path / "browser", page.link) as made,
+    ):
+        assert eventually(lambda: "anna.cafe" in text(made), 30.0)
         yield made
 
 
-@pytest.fixture
-def browser(tmp_path: Path, page: Page) -> Iterator[Browser]:
-    folder = tmp_path / "browser"
-    folder.mkdir()
-    with driven(folder, (1440, 900)) as made:
-        made.goes_to(page.link)
-        assert eventually(lambda: text(made, "#state") == "Live", 30.0)
-        yield made
+def left(site: Site) -> list[str]:
+    return sorted(hosted.tenant.identity for hosted in site.host.replicas())
 
 
-def text(browser: Browser, selector: str) -> Any:
-    return browser.says(f"return document.querySelector({json.dumps(selector)}).textContent")
+def test_every_look_is_accessible_and_fits(browser: Browser) -> None:
+    require_every_look(browser, "surrogate")
 
 
-def look(browser: Browser, width: int, scheme: str) -> None:
-    browser.devtools(
-        "Emulation.setDeviceMetricsOverride",
-        width=width,
-        height=900,
-        deviceScaleFactor=1,
-        mobile=False,
-    )
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.devtools("Emulation.setEmulatedMedia", features=features)
+def test_a_tenant_is_shown_with_its_caps(site: Site, browser: Browser) -> None:
+    caps = site.host.tenants.account.caps
+    assert f"1 of {caps.replicas}" in text(browser)
 
 
-def test_every_look_is_accessible_and_fits(site: Site, browser: Browser) -> None:
-    site.create("r1")
-    assert eventually(lambda: "r1" in text(browser, "#sections"), 30.0)
-    axe = importlib.resources.files("axe_core_python").joinpath("axe.min.js").read_text("utf-8")
-    browser.devtools("Runtime.evaluate", expression=axe)
-    for width, scheme in LOOKS:
-        look(browser, width, scheme)
-        assert browser.says(AXE, "async") == [], (width, scheme)
-        assert browser.says("return document.documentElement.scrollWidth") <= width
-        if folder := os.environ.get("SATCHEL_PICTURES"):
-            picture = browser.devtools("Page.captureScreenshot", format="png")
-            name = f"surrogate-{width}-{scheme}.png"
-            Path(folder, name).write_bytes(base64.b64decode(picture["data"]))
-
-
-def test_a_replica_is_ended_with_the_keyboard_alone(site: Site, browser: Browser) -> None:
-    site.create("r1")
-    assert eventually(lambda: "r1" in text(browser, "#sections"), 30.0)
-    focused = "return document.activeElement.textContent"
-    for _ in range(5):
-        browser.press("tab")
-        if browser.says(focused) == "End":
+def test_a_tenant_is_ended_with_the_keyboard_alone(site: Site, browser: Browser) -> None:
+    assert left(site) == sorted(GUESTS)
+    focus = "return document.activeElement.getAttribute('aria-label')"
+    for _ in range(40):
+        tab_to(browser, "End all of")
+        if browser.says(focus) == "End all of anna.cafe":
             break
-    assert browser.says("return document.activeElement.matches(':focus-visible')")
     browser.press("enter")
     browser.accept()
-    assert eventually(lambda: not site.host.status(everything=True).replicas, 30.0)
-    assert eventually(lambda: "None now." in text(browser, "#sections"), 30.0)
+    assert eventually(lambda: left(site) == ["ben.cafe"], 30.0)
+
+
+def test_only_the_replica_of_that_row_is_ended(site: Site, browser: Browser) -> None:
+    label = '[aria-label="End r1 of ben.cafe"]'
+    browser.says(f"document.querySelector('{label}').focus()")
+    browser.press("enter")
+    browser.accept()
+    assert eventually(lambda: left(site) == ["anna.cafe"], 30.0)
+    assert eventually(lambda: browser.says(f"return document.querySelector('{label}')") is None)

@@ -34,6 +34,9 @@ function value(name, given) {
   }
   if (typeof given === "boolean") return given ? "yes" : "no";
   if (Array.isArray(given)) return given.map((one) => value(name, one)).join(", ") || "–";
+  if (typeof given === "object" && "cap" in given) {
+    return `${value(name, given.used)} of ${value(name, given.cap)}`;
+  }
   if (typeof given === "object") {
     return Object.entries(given).map(([key, one]) => `${key} ${value(name, one)}`).join(", ") || "–";
   }
@@ -134,15 +137,21 @@ function show(view) {
       shown.delete(title);
     }
   }
+  let before;
   for (const section of view.sections) {
     const text = JSON.stringify(section), old = shown.get(section.title);
-    if (old && (old.text === text || old.node.contains(document.activeElement))) continue;
+    if (old && (old.text === text || old.node.contains(document.activeElement))) {
+      before = old.node;
+      continue;
+    }
     const node = element("section");
     node.append(element("h2", section.title));
     node.append(section.rows ? table(section) : section.maps ? maps(section) : facts(section));
     if (old) old.node.replaceWith(node);
-    else place.append(node);
+    else if (before) before.after(node);
+    else place.prepend(node);
     shown.set(section.title, { text, node });
+    before = node;
   }
 }
 
