@@ -4,14 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 from homeserver.home import Home
 from homeserver.media import mounted_media
 from homeserver.shares import Shares
-from satchel.errors import NotFoundError
 from wire import Lasting, View
 
 MEDIA_SECONDS = 10.0
@@ -52,26 +49,19 @@ class HomeView:
         status = home.status()
         facts = {key: status[key] for key in ("machines", "services", "data")}
         services = [asdict(view) for view in home.views()]
-        listed, nodes = shares.listed(), list(_nodes(shares))
+        nodes = [
+            node | {"share": share, "node": node["name"]}
+            for share, rows in shares.nodes().items()
+            for node in rows
+        ]
         return {
             "title": "Home",
             "sections": [
                 {"title": "Services", "columns": SERVICE_COLUMNS, "rows": services},
                 {"title": "Media", "columns": MEDIA_COLUMNS, "rows": self._media()},
-                {"title": "Shares", "columns": SHARE_COLUMNS, "rows": listed},
+                {"title": "Shares", "columns": SHARE_COLUMNS, "rows": shares.listed()},
                 {"title": "How far shares are behind", "columns": NODE_COLUMNS, "rows": nodes},
                 {"title": "Store", "facts": self._store()},
                 {"title": "This host", "facts": facts},
             ],
         }
-
-
-def _nodes(shares: Shares) -> Iterator[dict[str, Any]]:
-    """A row for each node of each share that is served."""
-    for share in shares.listed():
-        try:
-            status = shares.status(share["name"])
-        except NotFoundError:
-            continue  # removed meanwhile
-        for node in status["nodes"]:
-            yield node | {"share": share["name"], "node": node["name"]}

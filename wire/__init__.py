@@ -98,7 +98,9 @@ if TYPE_CHECKING:
         StallNumbers,
         VolumeNumbers,
     )
+    from wire.metrics import exposition, metrics_app
     from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
+    from wire.openapi import description, octets, serve_description, takes
     from wire.openssh import Lane, SshHost
     from wire.pages import Lasting, Page, View
     from wire.pairing import (
@@ -226,7 +228,9 @@ __all__ = [
     "bound_json",
     "chunk_routes",
     "described",
+    "description",
     "door_settings",
+    "exposition",
     "fingerprint",
     "host_keys",
     "install_errors",
@@ -235,7 +239,9 @@ __all__ = [
     "knows_host",
     "listen_local",
     "listen_unix",
+    "metrics_app",
     "not_in_force",
+    "octets",
     "open_door",
     "own_address",
     "pair",
@@ -247,6 +253,7 @@ __all__ = [
     "round_trip",
     "send_destination",
     "serve",
+    "serve_description",
     "serve_local",
     "shell_lines",
     "signer_of",
@@ -254,5 +261,6 @@ __all__ = [
     "sshd_snippet",
     "streamed",
     "surrogates_here",
+    "takes",
     "verify_signer",
 ]

@@ -15,11 +15,14 @@ from homeserver.api import MAX_BODY, home_app
 from homeserver.cli.context import Context
 from homeserver.edge import EdgeDoors, GrantShelf
 from homeserver.home import Home
+from homeserver.metrics import HomeCollector
 from homeserver.page import HomeView
 from homeserver.shares import Shares, ShareShelf
 from homeserver.work import Works
 from hypervisor import choose_driver
-from wire import Page, serve
+from wire import Page, metrics_app, serve
+
+METRICS_MAX_BODY = 1 << 10
 
 
 @click.command("serve")
@@ -49,9 +52,11 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
             grants = GrantShelf(settings.share_grants)
             edges = EdgeDoors(settings.run, grants, shares, home.keeper, home.share_of)
             app = home_app(home, shares, works, edges)
+            metrics = metrics_app(HomeCollector(home, shares))
             with (
                 closing(edges),
                 serve(app, settings.socket, threads=settings.threads, max_body=MAX_BODY),
+                serve(metrics, settings.metrics_socket, threads=1, max_body=METRICS_MAX_BODY),
                 closing(works),  # while the server still answers who waits for them
                 ExitStack() as stack,
             ):
@@ -64,6 +69,6 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
                     note(f"cells: {home.cells.text}")
                 serve_until_signal(f"home server answers at {settings.socket}")
     finally:
-        for path in (settings.socket, settings.share_socket):
+        for path in (settings.socket, settings.share_socket, settings.metrics_socket):
             path.unlink(missing_ok=True)  # an interrupt may come while it is being made
         home.close()

@@ -17,13 +17,13 @@ from hypervisor import choose_driver
 from surrogate.announcing import announcement
 from surrogate.api import MAX_BODY, body_limit
 from surrogate.host import Host
-from surrogate.metrics import metrics_app
+from surrogate.metrics import HostCollector
 from surrogate.operator_api import operator_app
 from surrogate.page import surrogate_page
 from surrogate.settings import SurrogateSettings
 from surrogate.site import peer_app
 from surrogate.tenant_sockets import TenantSockets
-from wire import Announcer, Intake, serve
+from wire import Announcer, Intake, metrics_app, serve
 
 CONTROL_MAX_BODY = 1 << 20
 
@@ -53,7 +53,7 @@ def command(settings: SurrogateSettings, web: int | None, as_json: bool) -> None
             stack.enter_context(
                 serve(app, place, threads=threads, max_body=MAX_BODY, intake=intake)
             )
-            metrics, place = metrics_app(host), settings.metrics_socket
+            metrics, place = metrics_app(HostCollector(host)), settings.metrics_socket
             stack.enter_context(serve(metrics, place, threads=1, max_body=CONTROL_MAX_BODY))
             if settings.peers:
                 peers = peer_app(host.store)
