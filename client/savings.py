@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What surrogates were good for, by the day: seconds and bytes saved; docs/formats/savings.md.
 
-For example, `cafe` answers an operation after 0.1 s and home after 0.4 s: 0.3 s are saved. What home
-was not asked, or has not answered while the session lasted, saves nothing here. Bytes are those that a
-replica had until it had caught up and that did not come from home, as its surrogate says.
+For example, `cafe` answers an operation after 0.1 s and home after 0.4 s: 0.3 s are saved. What
+home was not asked, or has not answered while the session lasted, saves nothing here. Bytes are
+those that a replica had until it had caught up and that did not come from home, as its surrogate
+says.
 """
 
 from __future__ import annotations

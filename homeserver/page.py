@@ -4,15 +4,26 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from dataclasses import asdict
+from typing import Any
 
+from chunkstore import SealKeys
 from homeserver.home import Home
 from homeserver.media import mounted_media
 from homeserver.shares import Shares
+from satchel.errors import SatchelError
 from wire import Lasting, View
+
+logger = logging.getLogger(__name__)
 
 MEDIA_SECONDS = 10.0
 """How often media are looked at: each is opened for that."""
+
+PATIENCE_SECONDS = 0.5
+"""How long they are waited for."""
 
 STORE_SECONDS = 60.0
 """How often it is looked what the store holds: its whole index is read for that."""
@@ -40,7 +51,7 @@ class HomeView:
 
     def __init__(self, home: Home, shares: Shares) -> None:
         self._home, self._shares = home, shares
-        self._media = Lasting(lambda: mounted_media(home.settings.media_keys), MEDIA_SECONDS)
+        self._media = _Media(home.settings.media_keys)
         self._store = Lasting(lambda: asdict(home.store.stats()), STORE_SECONDS)
 
     def __call__(self) -> View:
@@ -65,3 +76,30 @@ class HomeView:
                 {"title": "This host", "facts": facts},
             ],
         }
+
+
+class _Media:
+    """The media that are mounted, looked for by a thread of its own: any file system may hang."""
+
+    def __init__(self, keys: SealKeys) -> None:
+        self._keys = keys
+        self._rows: list[dict[str, Any]] = []
+        self._begun = float("-inf")
+        self._thread: threading.Thread | None = None
+
+    def __call__(self) -> list[dict[str, Any]]:
+        """Those that were there when they could be looked at last. One thread at a time."""
+        running = self._thread is not None and self._thread.is_alive()
+        if not running and time.monotonic() - self._begun >= MEDIA_SECONDS:
+            self._begun = time.monotonic()
+            self._thread = threading.Thread(target=self._look, name="media", daemon=True)
+            self._thread.start()
+        if self._thread:
+            self._thread.join(PATIENCE_SECONDS)
+        return self._rows
+
+    def _look(self) -> None:
+        try:
+            self._rows = mounted_media(self._keys)
+        except (SatchelError, OSError) as error:
+            logger.warning("media cannot be listed: %s", error)

@@ -14,13 +14,14 @@ import re
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import flask
 import hypothesis
-import pytest
 import schemathesis
 from hypothesis import HealthCheck
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -63,6 +64,7 @@ def fuzz(app: flask.Flask, folder: Path, headers: Mapping[str, str] | None = Non
     statuses: set[int] = set()
     asked = 0
     for found in schema.get_all_operations():
+        assert isinstance(found, Ok)
         operation = found.ok()
 
         @hypothesis.settings(
@@ -73,7 +75,7 @@ def fuzz(app: flask.Flask, folder: Path, headers: Mapping[str, str] | None = Non
             suppress_health_check=list(HealthCheck),
         )
         @hypothesis.given(case=operation.as_strategy(), known=hypothesis.strategies.booleans())
-        def ask(case: schemathesis.Case, known: bool) -> None:
+        def ask(case: schemathesis.Case[Any], known: bool) -> None:
             if known:
                 parameters = case.path_parameters
                 parameters |= {key: KNOWN[key] for key in KNOWN if key in parameters}
