@@ -29,7 +29,7 @@ REPLICA_COLUMNS = (
 
 ROUTE_COLUMNS = ("surrogate", "route", "predicted_seconds", "bytes", "limit")
 
-SHARE_COLUMNS = ("share", "mountpoint", "home", "files", "behind_bytes", "behind_seconds")
+SHARE_COLUMNS = ("share", "mountpoint", "home", "files", "behind_bytes", "since_seconds")
 
 SOURCE_COLUMNS = ("replica", "source", "priority", "requests", "chunks", "bytes", "seconds")
 
@@ -69,7 +69,7 @@ class SessionView:
     def __call__(self) -> View:
         """A View. One thread at a time. Raises what the session's status and plans raise."""
         shares = [
-            row | {"behind_bytes": row["bytes"], "behind_seconds": row["seconds"]}
+            row | {"behind_bytes": row["bytes"], "since_seconds": row["seconds"]}
             for row in mount_rows(self._runner.settings)
         ]
         return session_view(self._runner.status(), self._routes(), shares)

@@ -43,7 +43,7 @@ MEDIA_COLUMNS = ("uuid", "path", "generation", "checkpoints", "free_bytes")
 
 SHARE_COLUMNS = ("name", "path", "policy", "nodes")
 
-NODE_COLUMNS = ("share", "node", "connected", "open_files", "behind_bytes", "behind_seconds")
+NODE_COLUMNS = ("share", "node", "connected", "open_files", "behind_bytes", "since_seconds")
 
 
 class HomeView:
@@ -61,7 +61,7 @@ class HomeView:
         facts = {key: status[key] for key in ("machines", "services", "data")}
         services = [asdict(view) for view in home.views()]
         nodes = [
-            node | {"share": share, "node": node["name"]}
+            node | {"share": share, "node": node["name"], "since_seconds": node["behind_seconds"]}
             for share, rows in shares.nodes().items()
             for node in rows
         ]

@@ -102,12 +102,12 @@ def test_home(short_path: Path, tmp_path: Path) -> None:
     bench = Bench(short_path)
     settings, home = bench.settings, bench.home
     shelf, grants = ShareShelf(settings.shares), GrantShelf(settings.share_grants)
+    bench.running()
     with (
         closing(home),
         closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares,
         closing(EdgeDoors(settings.run, grants, shares, home.keeper, home.share_of)) as edges,
     ):
-        bench.running()
         assert fuzz(home_app(home, shares, None, edges), tmp_path) >= MET
 
 

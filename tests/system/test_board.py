@@ -55,17 +55,18 @@ def served(short_path: Path) -> Iterator[Served]:
         (short_path / name).mkdir()
     with closing(Site(short_path / "s")) as site:
         site.create("r1")
+        site.host.tally.fault("media", OSError("pulled out"))
         place = short_path / "s.sock"
         with serve(metrics_app(HostCollector(site.host)), place, threads=1, max_body=1024):
             found = scraped(place)
     bench = Bench(short_path / "h")
     settings = bench.settings
     shelf = ShareShelf(settings.shares)
+    bench.running()
     with (
         closing(bench.home),
         closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares,
     ):
-        bench.running()
         shares.add(ShareRecord(name="papers", path=str(short_path)))
         place = short_path / "h.sock"
         collector = HomeCollector(bench.home, shares)

@@ -14,7 +14,7 @@ function element(name, text, attributes = {}) {
 }
 
 function words(name) {
-  const text = name.replace(/_(bytes|seconds)$/, "").replaceAll("_", " ");
+  const text = name.replace(/_(bytes|seconds)$/, "").replaceAll("_", " ").replace(/^uuid$/, "UUID");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
