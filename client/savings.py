@@ -120,6 +120,13 @@ class Lead:
                 seconds += min(self._most, self._clock() - at)
                 self._gained[replica] = operations + 1, seconds
 
+    def forget(self, replica: str) -> None:
+        """Count nothing of it that home has not answered: it has answered otherwise than home."""
+        with self._lock:
+            for number, (name, _) in [*self._awaited.items()]:
+                if name == replica:
+                    del self._awaited[number]
+
     def take(self) -> dict[str, tuple[int, float]]:
         """Operations and seconds by surrogate since the last time."""
         with self._lock:

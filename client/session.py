@@ -516,6 +516,7 @@ class Session:
         if feed.quarantine(error):
             self.tally.quarantined += 1
             self._comparison.forget(feed)
+            self.lead.forget(feed.name)
             self._on_quarantine(divergence)
 
     def _acknowledged(self, pending: Pending, number: OperationNumber) -> bool:

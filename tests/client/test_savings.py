@@ -98,6 +98,18 @@ def test_a_lead_is_what_home_was_later_by_and_has_a_most() -> None:
     assert lead.take() == {}
 
 
+def test_a_wrong_answer_saves_nothing() -> None:
+    now = [0.0]
+    lead = Lead(10.0, clock=lambda: now[0])
+    lead.first(1, "liar")
+    lead.first(2, "cafe")
+    now[0] = 1.0
+    lead.forget("liar")
+    lead.home(1)
+    lead.home(2)
+    assert lead.take() == {"cafe": (1, 1.0)}
+
+
 def test_days_and_services_are_added_up(tmp_path: Path) -> None:
     today = datetime.now(UTC).date()
     folder = tmp_path / "savings"
