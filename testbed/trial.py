@@ -127,7 +127,8 @@ class Trial:
             home.command("launch", SERVICE, "--json")
         with self._step("put a checkpoint onto a stick (a folder)", "10 s"):
             self._stick.mkdir()
-            home.command("media", "init", self._stick, "--json")
+            public = self._roles.identity.path.with_suffix(".pub")
+            home.command("media", "init", self._stick, "--for", public, "--json")
             home.command("checkpoint", SERVICE, "--media", self._stick, "--json")
 
     def on_the_road(self) -> None:
