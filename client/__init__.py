@@ -14,6 +14,8 @@
 - planner: what a session knows of routes, and what each begins with
 - paths: where this client goes next; prestage: what is brought there ahead of it
 - kept: a list in a file of the client's state, as history and paths are
+- savings: what surrogates were good for
+- page: what a session's web page shows
 - foreground: operations first, on the way from the client; pacing: how fast the rest may leave
 - sources: chunks of the medium and of home, offered to a surrogate
 - replicas: those of a session on surrogates: how one is brought up there, and ended

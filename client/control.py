@@ -22,13 +22,14 @@ from client.fronts import Front
 from client.routes import Route
 from client.runner import Runner
 from satchel.errors import UsageError
-from wire import install_errors
+from wire import install_errors, serve_description
 
 
 def control_app(runner: Runner, front: Front, stop: queue.SimpleQueue[None]) -> flask.Flask:
     """The application behind the control socket; when it is asked to end, `stop` is told."""
     app = flask.Flask("satchel-control", static_folder=None)
     install_errors(app)
+    serve_description(app, "Satchel session", __doc__)
     moving = _HowFar()
 
     @app.get("/v1/status")

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from client.home import HomeService, answers_limit
 from client.journal import Journal, JournalParted
@@ -23,7 +25,10 @@ from satchel.errors import (
     UnavailableError,
 )
 from satchel.ids import OperationNumber, ReplicaId
-from wire import AnswerSigner, HandedOver, Link, PeerTimeout, ReplicaStatus, Statement
+from wire import AnswerSigner, HandedOver, Link, Links, PeerTimeout, ReplicaStatus, Statement
+
+if TYPE_CHECKING:
+    from client.settings import ClientSettings
 
 HOME = "home"
 """The name of home's replica among the feeds."""
@@ -273,3 +278,15 @@ class SurrogateEndpoint:
         except SatchelError:
             return True
         return True
+
+
+def services_at_home(
+    settings: ClientSettings,
+) -> tuple[list[dict[str, Any]], SatchelError | None]:
+    """What home says of each of its services, or why that is not known."""
+    with Links(settings.run / "l" / f"ls-{os.getpid()}") as links:
+        try:
+            link = links.open(HOME, settings.require_home())
+            return list(link.http.get_json("/v1/services")), None
+        except SatchelError as error:
+            return [], error

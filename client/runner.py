@@ -31,6 +31,7 @@ from client.quarantine import Quarantine
 from client.reads import read_only
 from client.replicas import BroughtUp, Replicas
 from client.routes import Route
+from client.savings import Savings
 from client.session import Session
 from client.settings import ClientSettings
 from client.sources import Sources
@@ -105,6 +106,7 @@ class Runner:
         self._started: _Started | None = None
         self._on_media: set[CheckpointId] = set()
         self._ending = Ending(service)
+        self._savings = Savings.of(settings.state, service)
 
     @property
     def session(self) -> Session:
@@ -212,6 +214,8 @@ class Runner:
                 )
             for name in [name for name in replicas.names() if name != surrogate]:
                 replicas.drop(name)
+            self._savings.fetched(surrogate, brought.fetched_bytes)
+            self._savings.gained(self.session.lead)
             if here := replicas.at(surrogate):
                 parts.prestager.expect(surrogate, replicas.manifest, here.quiet)
             return brought
@@ -253,6 +257,7 @@ class Runner:
             "last_operation": session.last,
             "stable_operation": journal.stable,
             "media": str(self.media) if self.media else None,
+            **self._medium(),
             "damaged_chunks_on_media": self._chunks.damaged if self._chunks else None,
             "journal_failure": str(journal.failure) if journal.failure else None,
             "refusal": str(session.refusal) if session.refusal else None,
@@ -293,6 +298,7 @@ class Runner:
             self._ending.release(self._home)
         if self._session:
             self._note_latest(self._session)
+            self._savings.gained(self._session.lead)
             self._session.close()
         if self._started:
             self._started.prestager.close()
@@ -373,6 +379,15 @@ class Runner:
                 early=session.early,
             )
             session.add(endpoint, None)
+
+    def _medium(self) -> dict[str, int | None]:
+        """Its newest generation and free bytes; None where there is no medium now."""
+        try:
+            generation = self._chunks.newest if self._chunks else None
+            free = self._chunks.free_bytes() if self._chunks else None
+        except SatchelError:
+            generation = free = None
+        return {"media_generation": generation, "media_free_bytes": free}
 
     def _replicas(self, surrogates: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
         """A row for each replica that takes part or is being brought up."""

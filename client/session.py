@@ -30,6 +30,7 @@ from client.foreground import Foreground
 from client.journal import Encode, Journal
 from client.provisional import Limit, Provisional
 from client.reads import SAMPLES_KEPT, at_random, next_to_ask
+from client.savings import Lead
 from client.settings import Policy
 from replay import Early, Operation, Response
 from satchel.errors import ConflictError, IntegrityError, SatchelError, StateError, UnavailableError
@@ -104,6 +105,7 @@ class Session:
         self._pending: dict[OperationNumber, Pending] = {}
         self._comparison = Comparison(HOME)
         self.provisional = Provisional(limit or Limit())
+        self.lead = Lead(response_seconds)
         self._reads: list[Read] = []
         self._samples: dict[Read, Comparison] = {}
         self._count = 0  # of the calls of a stateless service
@@ -362,6 +364,7 @@ class Session:
             if feed.state not in FINAL:
                 self._answer(feed, response)
             if feed.name == HOME:
+                self.lead.home(response.number)
                 self._confirmed(response.number)
             self._changed.notify_all()
 
@@ -489,6 +492,7 @@ class Session:
         self.tally.first_responses[feed.name] += 1
         seconds = time.monotonic() - pending.began
         pending.answer = dataclasses.replace(answer, seconds=seconds)
+        self.lead.first(answer.number, feed.name)
         if feed.name not in self._believed:
             self.provisional.believe(answer.number, compared=True)
         pending.told.notify()
@@ -512,6 +516,7 @@ class Session:
         if feed.quarantine(error):
             self.tally.quarantined += 1
             self._comparison.forget(feed)
+            self.lead.forget(feed.name)
             self._on_quarantine(divergence)
 
     def _acknowledged(self, pending: Pending, number: OperationNumber) -> bool:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         run_program,
         serve_until_signal,
         wait_for,
+        web_option,
     )
     from console.progress import bar
     from console.startup import end_at_signals
@@ -60,4 +61,5 @@ __all__ = [
     "size",
     "tell_manager",
     "wait_for",
+    "web_option",
 ]

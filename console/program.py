@@ -41,6 +41,13 @@ OF_THE_SYSTEM: tuple[tuple[type[SatchelError], tuple[int, ...]], ...] = (
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
+web_option = click.option(
+    "--web",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Serve a web page on a local PORT, 0 for a free one, and print its login link.",
+)
+
 
 def run_program(group: click.Command, name: str) -> NoReturn:
     """Run a command or a group of them and exit: 0, an error's own code, or 130 after Ctrl-C.

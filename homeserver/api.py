@@ -7,35 +7,41 @@ GET    /v1/services                               every service
 POST   /v1/services                               add one: name, image, machine
 GET    /v1/services/S                             ServiceStatus
 DELETE /v1/services/S                             forget it
-POST   /v1/services/S/launch | stop               the first-class replica
+POST   /v1/services/S/launch                      boot or resume the first-class replica
+POST   /v1/services/S/stop                        end it
 GET    /v1/services/S/checkpoint                  the newest manifest and its signature
-POST   /v1/services/S/checkpoint                  take one; media: PATH to carry it
+POST   /v1/services/S/checkpoint?work=WORD        take one; media: PATH to carry it
 POST   /v1/services/S/lease                       client, take_over
 DELETE /v1/services/S/lease/CLIENT                give it back
-GET    /v1/services/S/streams and the like, for carried services: homeserver/carried_api.py
-GET    /v1/services/S/operations?after=N&limit=M  log records
-POST   /v1/services/S/operations                  log records in, response records out
+GET    /v1/services/S/operations?after=N&limit=N  log records
+POST   /v1/services/S/operations?early=1          log records in, response records out
+GET    /v1/services/S/operations/N/statement      home's signature of what it answered
 POST   /v1/services/S/reads                       the same for what changes nothing
-POST   /v1/services/S/doctor                      log records in, or home's log: do replicas differ
+POST   /v1/services/S/doctor?work=WORD            log records in, or home's log: do replicas differ
 POST   /v1/services/S/digest                      paths: a digest of the guest's files
-POST   /v1/forget                                 names, policy, dry_run
-POST   /v1/prune                                  dry_run
-POST   /v1/verify | settle                        the whole store
-POST   /v1/import | export                        name, file: absolute paths of this host
-POST   /v1/media/sync                             newest checkpoints onto media: media, services
-POST   /v1/media/defrag                           what resumes read first, in one piece: media
-POST   /v1/chunks                                 references in, pack records out
+POST   /v1/forget                                 apply a policy to volumes and services
+GET    /v1/stats                                  what the store holds
+POST   /v1/prune?work=WORD                        remove what nothing names
+POST   /v1/verify?work=WORD                       read the whole store
+POST   /v1/settle?work=WORD                       compress the whole store further
+POST   /v1/import?work=WORD                       a file, by its absolute path on this host
+POST   /v1/export?work=WORD                       to such a file
+POST   /v1/media/sync?work=WORD                   newest checkpoints onto media
+POST   /v1/media/defrag?work=WORD                 what resumes read first, in one piece
 GET    /v1/works/WORD                             how far a long request with ?work=WORD is
 DELETE /v1/works/WORD                             stop it
-POST   /v1/below                                  places below pages in, pack records out
 GET    /v1/shares                                 every share
 POST   /v1/shares                                 add one: name, path, policy, relaxation, log
 GET    /v1/shares/S                               who has what of it, and how far who is behind
+POST   /v1/shares/S/terms                         change its terms
 DELETE /v1/shares/S                               share it no more
 GET    /v1/share-grants                           who may use shares at surrogates
 POST   /v1/share-grants                           grant: share, service, surrogate, writable
 DELETE /v1/share-grants/S/SERVICE/SURROGATE       take it back
 GET    /v1/share-grants/SERVICE/SURROGATE         what a client lends there: share, writable, log
+
+What carried services have besides is in homeserver/carried_api.py. GET /v1/openapi.json describes
+all of it (wire/openapi.py); what a POST takes is told by its view.
 """
 
 from __future__ import annotations
@@ -49,6 +55,7 @@ import flask
 from flask.json.provider import DefaultJSONProvider
 
 from chunkstore import answering_places
+from homeserver import carried_api
 from homeserver.carried_api import carried_routes
 from homeserver.carry import Doubtful
 from homeserver.edge import EdgeDoors, ShareGrant
@@ -63,7 +70,18 @@ from satchel.ids import CheckpointId, OperationNumber
 from satchel.retention import Policy
 from satchel.typed import Form, Mistyped
 from shares.home import ShareRecord, Terms
-from wire import Lease, ServiceStatus, Turnstile, bound_json, chunk_routes, install_errors, streamed
+from wire import (
+    Lease,
+    ServiceStatus,
+    Turnstile,
+    bound_json,
+    chunk_routes,
+    install_errors,
+    octets,
+    serve_description,
+    streamed,
+    takes,
+)
 
 MAX_BODY = 256 << 20
 """Bytes of a request: a batch of operations, each of them at most a replay payload."""
@@ -109,6 +127,7 @@ def home_app(
         app.register_blueprint(_shares(shares))
     if edges:
         app.register_blueprint(_grants(edges))
+    serve_description(app, "Satchel home", __doc__, carried_api.__doc__)
     return app
 
 
@@ -122,8 +141,8 @@ def _upkeep(home: Home, works: Works) -> flask.Blueprint:
     routes = flask.Blueprint("upkeep", __name__, url_prefix="/v1")
 
     @routes.post("/forget")
-    def forget() -> Any:
-        fields = _fields(names=list, policy=dict, dry_run=bool)
+    @takes(names=list, policy=dict, dry_run=bool)
+    def forget(fields: dict[str, Any]) -> Any:
         known = set(asdict(Policy()))
         if not all(isinstance(name, str) for name in fields["names"]):
             raise UsageError("names must be strings")
@@ -140,32 +159,33 @@ def _upkeep(home: Home, works: Works) -> flask.Blueprint:
         return asdict(home.store.stats())
 
     @routes.post("/prune")
-    def prune() -> Any:
-        dry_run = _fields(dry_run=bool)["dry_run"]
+    @takes(dry_run=bool)
+    def prune(fields: dict[str, Any]) -> Any:
+        dry_run = fields["dry_run"]
         with works.begin(_word()) as progress:
             return home.prune(dry_run=dry_run, progress=progress)
 
     @routes.post("/verify")
-    def verify() -> Any:
-        _fields()
+    @takes()
+    def verify(fields: dict[str, Any]) -> Any:
         with works.begin(_word()) as progress:
             return home.verify(progress)
 
     @routes.post("/settle")
-    def settle() -> Any:
-        _fields()
+    @takes()
+    def settle(fields: dict[str, Any]) -> Any:
         with works.begin(_word()) as progress:
             return home.settle(progress)
 
     @routes.post("/import")
-    def import_volume() -> Any:
-        fields = _fields(file=str, name=str)
+    @takes(file=str, name=str)
+    def import_volume(fields: dict[str, Any]) -> Any:
         with works.begin(_word()) as progress:
             return home.import_volume(Path(fields["file"]), fields["name"], progress)
 
     @routes.post("/export")
-    def export_volume() -> Any:
-        fields = _fields(name=str, file=str)
+    @takes(name=str, file=str)
+    def export_volume(fields: dict[str, Any]) -> Any:
         with works.begin(_word()) as progress:
             return home.export_volume(fields["name"], Path(fields["file"]), progress)
 
@@ -180,8 +200,8 @@ def _shares(shares: Shares) -> flask.Blueprint:
         return shares.listed()
 
     @routes.post("")
-    def add() -> Any:
-        fields = _fields(name=str, path=str, policy=str, relaxation=float, log=str)
+    @takes(name=str, path=str, policy=str, relaxation=float, log=str)
+    def add(fields: dict[str, Any]) -> Any:
         shares.add(ShareRecord(**fields))
         return {}
 
@@ -213,8 +233,8 @@ def _grants(edges: EdgeDoors) -> flask.Blueprint:
         return [asdict(grant) for grant in edges.grants()]
 
     @routes.post("")
-    def grant() -> Any:
-        fields = _fields(share=str, service=str, surrogate=str, writable=bool)
+    @takes(share=str, service=str, surrogate=str, writable=bool)
+    def grant(fields: dict[str, Any]) -> Any:
         edges.grant(ShareGrant(**fields))
         return {}
 
@@ -287,8 +307,9 @@ def _services(home: Home) -> flask.Blueprint:
         return asdict(home.service(name).view())
 
     @routes.post("/<name>/digest")
-    def digest(name: str) -> Any:
-        paths = _fields(paths=list)["paths"]
+    @takes(paths=list)
+    def digest(fields: dict[str, Any], name: str) -> Any:
+        paths = fields["paths"]
         if not all(isinstance(path, str) for path in paths):
             raise UsageError("paths must be strings")
         return {"digest": home.service(name).replica().digest(paths)}
@@ -300,8 +321,8 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
     routes = flask.Blueprint("operations", __name__, url_prefix="/v1/services/<name>")
 
     @routes.post("/lease")
-    def claim(name: str) -> Any:
-        fields = _fields(client=str, take_over=bool)
+    @takes(client=str, take_over=bool)
+    def claim(fields: dict[str, Any], name: str) -> Any:
         service = home.service(name)
         service.lease.claim(fields["client"], take_over=fields["take_over"])
         return {"log_key": service.log_key.hex() if service.log_key else ""}
@@ -312,6 +333,7 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
         return {}
 
     @routes.get("/operations")
+    @octets(answered=True)
     def logged(name: str) -> Any:
         after = OperationNumber(_number("after", 0, 0, NUMBER_LIMIT))
         operations = home.service(name).operations(after, _number("limit", 256, 1, LIST_LIMIT))
@@ -322,6 +344,7 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
         return home.service(name).statement(OperationNumber(number)).to_json()
 
     @routes.post("/operations")
+    @octets(sent=True, answered=True)
     def submit(name: str) -> Any:
         operations = decode_operations(flask.request.get_data())
         service = claimed(name)
@@ -329,11 +352,13 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
         return streamed(encode_answers(answer(operations)))
 
     @routes.post("/reads")
+    @octets(sent=True, answered=True)
     def read(name: str) -> Any:
         operations = decode_operations(flask.request.get_data())
         return _octets(encode_responses(claimed(name).read(operations)))
 
     @routes.post("/doctor")
+    @octets(sent=True)
     def doctor(name: str) -> Any:
         operations = decode_operations(flask.request.get_data())
         with works.begin(_word()) as progress:
@@ -364,8 +389,8 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
         return {"manifest": manifest.to_bytes().decode(), "signature": signature.decode()}
 
     @routes.post("/media/sync")
-    def sync() -> Any:
-        fields = _fields(media=str, services=list, doubtful=str)
+    @takes(media=str, services=list, doubtful=str)
+    def sync(fields: dict[str, Any]) -> Any:
         if not all(isinstance(name, str) for name in fields["services"]):
             raise UsageError("services must be strings")
         media, doubtful = Path(fields["media"]), Doubtful.of(fields["doubtful"])
@@ -375,14 +400,15 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
             )
 
     @routes.post("/media/defrag")
-    def defrag() -> Any:
-        media = Path(_fields(media=str)["media"])
+    @takes(media=str)
+    def defrag(fields: dict[str, Any]) -> Any:
+        media = Path(fields["media"])
         with works.begin(_word()) as progress:
             return asdict(home.defragment(media, progress))
 
     @routes.post("/services/<name>/checkpoint")
-    def take(name: str) -> Any:
-        fields = _fields(media=str, doubtful=str)
+    @takes(media=str, doubtful=str)
+    def take(fields: dict[str, Any], name: str) -> Any:
         media, doubtful = fields["media"], Doubtful.of(fields["doubtful"])
         with works.begin(_word()) as progress:
             if media:
@@ -407,18 +433,6 @@ def _status(service: Service) -> ServiceStatus:
         last_executed=OperationNumber(view.last_executed),
         lease=Lease(*lease) if lease else None,
     )
-
-
-def _fields(**types: type) -> dict[str, Any]:
-    """The request's JSON object, with exactly these keys and types, or UsageError."""
-    try:
-        body = flask.request.get_json(silent=True)
-    except RecursionError:
-        body = None
-    if not isinstance(body, dict) or {key: type(value) for key, value in body.items()} != types:
-        wanted = ", ".join(f"{name}: {kind.__name__}" for name, kind in types.items())
-        raise UsageError(f"{flask.request.path} needs a JSON object with {wanted}")
-    return body
 
 
 def _word() -> str:

@@ -5,7 +5,7 @@
 GET    /v1/services/S/streams                       socket: where the streams of its guest are
 GET    /v1/services/S/egress                        socket: where what goes out at home does so
 POST   /v1/services/S/delta                         since: tables, hold: DeltaOffer
-GET    /v1/services/S/delta/DIGEST?offset=N&length=L  a piece of that delta
+GET    /v1/services/S/delta/DIGEST?offset=N&length=N  a piece of that delta
 POST   /v1/services/S/go-on                         the end of hold
 GET    /v1/services/S/deltas/DIGEST                 size: how much home has of a delta
 POST   /v1/services/S/deltas/DIGEST?offset=N        a piece of a delta
@@ -24,6 +24,7 @@ from homeserver.home import Home
 from replica import tables_of
 from satchel.errors import NotFoundError, UsageError
 from satchel.ids import CheckpointId
+from wire import octets
 
 PIECE_LIMIT = 4 << 20
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -62,6 +63,7 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
         return made.offer(hold=hold)
 
     @routes.get("/delta/<digest>")
+    @octets(answered=True)
     def piece(name: str, digest: str) -> Any:
         offset, length = (flask.request.args.get(key, 0, int) for key in ("offset", "length"))
         if offset < 0 or not 0 < length <= PIECE_LIMIT:
@@ -83,6 +85,7 @@ def _incoming(routes: flask.Blueprint, home: Home) -> None:
         return {"size": home.service(name).incoming.have(digest)}
 
     @routes.post("/deltas/<digest>")
+    @octets(sent=True)
     def add(name: str, digest: str) -> Any:
         offset = flask.request.args.get("offset", -1, int)
         if offset < 0 or not _DIGEST.fullmatch(digest):

@@ -283,10 +283,17 @@ def _last_logged(path: Path) -> int | None:
         return None
 
 
+OURS = ("fuse", "fuse.satchel")
+"""Types of file systems of machines' memory and of shares. One whose program hangs would hang who
+looks, and there is no medium."""
+
+
 def _mounted() -> Iterator[Path]:
     """Where something is mounted that has our folder. What cannot be looked at is no medium: a
     FUSE mount whose program died, somebody else's folder."""
     for line in MOUNTS.read_text().splitlines():
+        if line.partition(" - ")[2].split(" ")[0] in OURS:
+            continue
         path = Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), line.split(" ")[4]))
         try:
             ours = (path / "satchel").is_dir()

@@ -112,6 +112,11 @@ class HomeSettings:
         return self.run / "home.sock"
 
     @property
+    def metrics_socket(self) -> Path:
+        """Where the owner's Prometheus asks."""
+        return self.run / "metrics.sock"
+
+    @property
     def share_socket(self) -> Path:
         """Where nodes join shares: beside the daemon's, so that who knows that one knows this."""
         return self.socket.with_name(SHARE_SOCKET)

@@ -8,13 +8,14 @@ GET    /v1/status                   HostStatus, with the tenant's replicas
 POST   /v1/fits                     a machine spec: the accelerator it would run under, or why not
 POST   /v1/replicas                 CreateReplica: admit one and begin to resume it
 GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
-POST   /v1/replicas/R/operations    log records in, response records out; signed=1: and signatures
-POST   /v1/replicas/R/reads         the same for requests that change nothing and do not count
+POST   /v1/replicas/R/operations?signed=1&early=1
+                                    log records in, response records out, and signatures
+POST   /v1/replicas/R/reads?signed=1  the same for requests that change nothing and do not count
 POST   /v1/replicas/R/hand-over     HandedOver: freeze it, so that it can go on elsewhere too
 GET    /v1/replicas/R/streams       socket: where the streams of its guest are reached here
 POST   /v1/replicas/R/delta         since: tables, hold: DeltaOffer of what changed since then;
                                     at: another freeze than one now, its tables and device_state
-GET    /v1/replicas/R/delta/DIGEST?offset=N&length=L  a piece of that delta
+GET    /v1/replicas/R/delta/DIGEST?offset=N&length=N  a piece of that delta
 POST   /v1/replicas/R/go-on         the end of hold
 POST   /v1/replicas/R/more?go=1     a delta for one that stands by; go: the last one
 POST   /v1/replicas/R/digest        paths: a digest of the guest's files
@@ -22,7 +23,9 @@ DELETE /v1/replicas/R               end it
 POST   /v1/staged                   CreateReplica: fetch what a machine needs, and begin none
 GET    /v1/staged/R                 Staged
 DELETE /v1/staged/R                 fetch nothing more
-POST   /v1/chunks, /v1/below        chunks of the cache below what the tenant brought or was given
+
+Chunks (wire/chunks.py) are those of the cache below what the tenant brought or was given.
+GET /v1/openapi.json describes all of it (wire/openapi.py).
 """
 
 from __future__ import annotations
@@ -40,7 +43,15 @@ from satchel.errors import NotFoundError, UsageError
 from surrogate.host import Host
 from surrogate.site import brought_routes
 from surrogate.tenant import Tenant
-from wire import JSON_BODY_LIMIT, CreateReplica, bound_json, install_errors, streamed
+from wire import (
+    JSON_BODY_LIMIT,
+    CreateReplica,
+    bound_json,
+    install_errors,
+    octets,
+    serve_description,
+    streamed,
+)
 
 MAX_BODY = 256 << 20
 """Bytes of a request: a batch of operations."""
@@ -55,9 +66,9 @@ WAIT_LIMIT = 60.0
 """Seconds that a status request may wait."""
 
 
-def surrogate_app(host: Host, tenant: Tenant | None = None) -> flask.Flask:
+def surrogate_app(host: Host, tenant: Tenant | None = None, *documents: str | None) -> flask.Flask:
     """What a tenant has of `host`, by default the account. Requests are answered in the server's
-    threads."""
+    threads. documents: about routes that are added"""
     tenant = tenant or host.tenants.account
     app = flask.Flask("satchel-surrogate", static_folder=None)
     install_errors(app)
@@ -67,6 +78,7 @@ def surrogate_app(host: Host, tenant: Tenant | None = None) -> flask.Flask:
     app.register_blueprint(_execution(host, tenant))
     app.register_blueprint(_staging(host, tenant))
     app.register_blueprint(_carrying(host, tenant))
+    serve_description(app, "Satchel surrogate", __doc__, *documents)
 
     @app.get("/v1/status")
     def status() -> Any:
@@ -140,6 +152,7 @@ def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
     routes = flask.Blueprint("execution", __name__, url_prefix="/v1/replicas/<replica>")
 
     @routes.post("/operations")
+    @octets(sent=True, answered=True)
     def execute(replica: str) -> Any:
         operations = decode_operations(flask.request.get_data())
         hosted = host.replica(replica, tenant)
@@ -151,6 +164,7 @@ def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
         return streamed(encode_answers(responses))
 
     @routes.post("/reads")
+    @octets(sent=True, answered=True)
     def read(replica: str) -> Any:
         operations = decode_operations(flask.request.get_data())
         hosted = host.replica(replica, tenant)
@@ -196,6 +210,7 @@ def _carrying(host: Host, tenant: Tenant) -> flask.Blueprint:
         return hosted.deltas.make(since, hold=hold).offer(hold=hold)
 
     @routes.get("/delta/<digest>")
+    @octets(answered=True)
     def piece(replica: str, digest: str) -> Any:
         offset, length = (flask.request.args.get(name, 0, int) for name in ("offset", "length"))
         hosted = host.replica(replica, tenant)
@@ -217,6 +232,7 @@ def _handing_over(routes: flask.Blueprint, host: Host, tenant: Tenant) -> None:
         return {}
 
     @routes.post("/more")
+    @octets(sent=True)
     def more(replica: str) -> Any:
         hosted = host.replica(replica, tenant)
         hosted.touch()

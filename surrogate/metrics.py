@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import accumulate
 
-from flask import Flask, Response
-from prometheus_client import CollectorRegistry, Metric, generate_latest
+from prometheus_client import Metric
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -24,9 +23,7 @@ from prometheus_client.registry import Collector
 
 from surrogate.fetching import STALL_BOUNDS, Tally
 from surrogate.host import Host
-from wire import CacheNumbers, install_errors
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+from wire import CacheNumbers
 
 COUNTS = {
     "requests": "Requests that sources answered.",
@@ -125,22 +122,3 @@ def _fetching(tally: Tally) -> Iterable[Metric]:
         buckets=list(zip(bounds, sums, strict=True)),
         sum_value=stalls.seconds,
     )
-
-
-def metrics_app(host: Host) -> Flask:
-    """`GET /metrics`: no token, because the socket's mode says who may."""
-    app = Flask("satchel-metrics", static_folder=None)
-    install_errors(app)
-
-    @app.get("/metrics")
-    def metrics() -> Response:
-        return Response(exposition(host), content_type=CONTENT_TYPE)
-
-    return app
-
-
-def exposition(host: Host) -> bytes:
-    """All of it in Prometheus's text format."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(HostCollector(host))
-    return generate_latest(registry)

@@ -5,7 +5,7 @@
 GET    /v1/status          HostStatus, with all replicas
 DELETE /v1/replicas/R      end all that is called so, whoever has it
 GET    /v1/tenants         {"tenants": [...], "banned": [...]}
-POST   /v1/tenants         {"identity": I}: admit it; {"socket": PATH, "forwarded": PATH}, where its
+POST   /v1/tenants         {"identity": I}: admit it. {"socket": PATH, "forwarded": PATH}, where its
                            API is and where sockets go that it forwards
 POST   /v1/tenants/end     {"identity": I}: end all that it has, and cut its connections
 POST   /v1/tenants/ban     {"identity": I}: the same, and admit it no more
@@ -21,17 +21,17 @@ from typing import Any
 
 import flask
 
-from satchel.errors import UsageError
 from surrogate.api import surrogate_app
 from surrogate.host import Host
 from surrogate.operator import HEADER
 from surrogate.tenant import Tenant
 from surrogate.tenant_sockets import TenantSockets
+from wire import takes
 
 
 def operator_app(host: Host, sockets: TenantSockets) -> flask.Flask:
     """The application of the daemon's own socket."""
-    app = surrogate_app(host)
+    app = surrogate_app(host, None, __doc__)
 
     @app.before_request
     def status_and_end() -> Any:
@@ -58,41 +58,34 @@ def _tenants(host: Host, sockets: TenantSockets) -> flask.Blueprint:
         return {"tenants": told, "banned": host.tenants.banned()}
 
     @routes.post("")
-    def admit() -> Any:
-        tenant = host.tenants.admit(_identity())
+    @takes(identity=str)
+    def admit(fields: dict[str, Any]) -> Any:
+        tenant = host.tenants.admit(fields["identity"])
         return {"socket": str(sockets.open(tenant)), "forwarded": str(tenant.forwarded)}
 
     @routes.post("/end")
-    def end() -> Any:
-        _end(host.tenants.known(_identity()))
+    @takes(identity=str)
+    def end(fields: dict[str, Any]) -> Any:
+        sockets.end_known(fields["identity"])
         return {}
 
     @routes.post("/ban")
-    def ban() -> Any:
-        identity = _identity()
+    @takes(identity=str)
+    def ban(fields: dict[str, Any]) -> Any:
+        identity = fields["identity"]
         host.tenants.ban(identity)
         for tenant in host.tenants.all():
             if tenant.identity == identity:
-                _end(tenant)
+                sockets.end_all(tenant)
         return {}
 
     @routes.post("/unban")
-    def unban() -> Any:
-        host.tenants.unban(_identity())
+    @takes(identity=str)
+    def unban(fields: dict[str, Any]) -> Any:
+        host.tenants.unban(fields["identity"])
         return {}
 
-    def _end(tenant: Tenant) -> None:
-        sockets.end(tenant)
-        host.end_all(tenant)
-
     return routes
-
-
-def _identity() -> object:
-    body = flask.request.get_json(silent=True)
-    if not isinstance(body, dict) or "identity" not in body:
-        raise UsageError("a tenant needs a JSON object with identity: text")
-    return body["identity"]
 
 
 def _told(host: Host, sockets: TenantSockets, tenant: Tenant) -> dict[str, Any]:

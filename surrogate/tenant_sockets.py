@@ -86,6 +86,15 @@ class TenantSockets:
         if found:
             found.server.close(grace=GRACE_SECONDS)
 
+    def end_known(self, identity: object) -> None:
+        """End all that the tenant of that identity has here. Raises as `Tenants.known`."""
+        self.end_all(self._host.tenants.known(identity))
+
+    def end_all(self, tenant: Tenant) -> None:
+        """End all that it has here, and cut its connections. It may come again."""
+        self.end(tenant)
+        self._host.end_all(tenant)
+
     def close(self) -> None:
         with self._lock:
             self._closing.set()

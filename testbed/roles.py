@@ -32,13 +32,19 @@ PROGRAMS = Path(sys.executable).parent
 
 COMMAND_SECONDS = 1800.0
 
+PAGE = "web page: "
+"""What a program with --web says before the login link."""
+
 
 class CommandFailed(SatchelError):
     """A command of the story ended with an error."""
 
 
 class Role:
-    """A daemon on a host: its folder, its settings, its sshd, its process."""
+    """A daemon on a host: its folder, its settings, its sshd, its process.
+
+    serving: more arguments of `serve`
+    """
 
     def __init__(self, host: Host, program: str, folder: Path, settings: str) -> None:
         self.host = host
@@ -49,8 +55,14 @@ class Role:
         self.log = folder / "daemon.log"
         self.run_dir.mkdir(parents=True, mode=0o700)
         self.config.write_text(f'run = "{self.run_dir}"\ndata = "{folder}/data"\n{settings}')
+        self.serving: Sequence[str] = ()
         self._sshd: Sshd | None = None
         self._daemon: subprocess.Popen[bytes] | None = None
+
+    @property
+    def page(self) -> str:
+        """The login link of its web page; it is served with --web."""
+        return page_link(self.log)
 
     @property
     def sshd(self) -> Sshd:
@@ -73,7 +85,7 @@ class Role:
             prefix=self.host.prefix,
             door=self.argv("door"),
         )
-        self._daemon = self.host.popen(self.argv("serve"), log=self.log)
+        self._daemon = self.host.popen(self.argv("serve", *self.serving), log=self.log)
         await_up(self.program, self._daemon, lambda: listens(self.run_dir / name), self.log)
 
     def end(self, number: signal.Signals) -> int:
@@ -223,6 +235,14 @@ def client_settings(peers: Mapping[str, Peer], **settings: object) -> str:
         + "".join(f"{key} = {json.dumps(value, default=str)}\n" for key, value in values.items())
         for table, values in tables.items()
     )
+
+
+def page_link(log: Path) -> str:
+    """What a program has said of its web page. Raises CommandFailed where it has not."""
+    for line in log.read_text().splitlines():
+        if line.startswith(PAGE):
+            return line.removeprefix(PAGE)
+    raise CommandFailed(f"no page is told of in {log}")
 
 
 def listens(path: Path) -> bool:

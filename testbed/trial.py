@@ -29,7 +29,7 @@ from console import ready, show, wait_for
 from satchel.errors import UnavailableError, UnsupportedError
 from satchel.paths import cache_dir
 from testbed.loopback import Loopback
-from testbed.roles import PROGRAMS, Roles
+from testbed.roles import PROGRAMS, Roles, page_link
 
 SERVICE = "notes"
 HERE, THERE = "a", "b"
@@ -73,6 +73,8 @@ def play(port: int, *, once: bool, as_json: bool) -> None:
             click.echo(
                 f"\nIt goes on at {trial.url}: home executes what you do there, too.", err=True
             )
+            for name, link in trial.facts["pages"].items():
+                click.echo(f"web page, {name}: {link}", err=True)
             click.echo("Ctrl-C ends it and removes everything but the built image.", err=True)
             ready()
             wait_for(queue.SimpleQueue())
@@ -117,13 +119,16 @@ class Trial:
         with self._step("build the image of a notebook", "up to two minutes, once"):
             self._build()
         with self._step("start a home and two surrogates", "2 s"):
+            for role in (home, *self._roles.surrogates.values()):
+                role.serving = ("--web", "0")
             self._roles.start()
             home.command("service", "add", SERVICE, "--json")
         with self._step("boot the notebook's machine at home", "3 s with KVM, 20 s without"):
             home.command("launch", SERVICE, "--json")
         with self._step("put a checkpoint onto a stick (a folder)", "10 s"):
             self._stick.mkdir()
-            home.command("media", "init", self._stick, "--json")
+            public = self._roles.identity.path.with_suffix(".pub")
+            home.command("media", "init", self._stick, "--for", public, "--json")
             home.command("checkpoint", SERVICE, "--media", self._stick, "--json")
 
     def on_the_road(self) -> None:
@@ -137,9 +142,19 @@ class Trial:
                 HERE,
                 "--port",
                 str(self._port),
+                "--web",
+                "0",
             ]
             self._roles.start_session(*argv, log=self._folder / "session.log")
             self.url = self.facts["url"] = self._status()["url"]
+            pages = {
+                "session": page_link(self._folder / "session.log"),
+                "home": self._roles.home.page,
+            }
+            pages |= {
+                f"surrogate {name}": role.page for name, role in self._roles.surrogates.items()
+            }
+            self.facts["pages"] = pages
         self._say(f"    open {self.url} in a browser, if you like")
         note = self._write_note()
         with self._step("have a replica catch up there", "2 s"):

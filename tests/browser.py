@@ -26,7 +26,7 @@ NOVNC = requires("chromium", "chromedriver", "websockify", "curl")
 
 PAGES = "/usr/share/novnc"
 
-KEYS = {"ctrl": "\ue009", "enter": "\ue007", "home": "\ue011"}
+KEYS = {"ctrl": "\ue009", "enter": "\ue007", "home": "\ue011", "tab": "\ue004"}
 """Those of WebDriver (17.4.2) that have no character."""
 
 FREE_PORT = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1])"
@@ -61,7 +61,7 @@ class Browser:
     @property
     def runs(self) -> bool:
         """Whether the page has its first connection still: it is told to make no second one."""
-        return self.driver.poll() is None and bool(self._asks(STATE))
+        return self.driver.poll() is None and bool(self.says(STATE))
 
     def press(self, *keys: str) -> None:
         """Keys of the keyboard in front of the page; `ctrl-o` is two at once."""
@@ -76,17 +76,30 @@ class Browser:
 
     def point(self, x: int, y: int) -> None:
         """The mouse in front of the page, at that pixel of the picture."""
-        left, top = self._asks(WHERE)
+        left, top = self.says(WHERE)
         to = {"type": "pointerMove", "x": int(left) + x, "y": int(top) + y}
         self._acts("pointer", "mouse", [to])
 
     def picture(self) -> bytes:
         """What is on noVNC's canvas: rows of red, green, blue."""
-        return base64.b64decode(self._asks(PICTURE))
+        return base64.b64decode(self.says(PICTURE))
 
-    def _asks(self, script: str) -> Any:
+    def goes_to(self, url: str) -> None:
+        told(self.prefix, f"{self.session}/url", {"url": url})
+
+    def says(self, script: str, how: str = "sync") -> Any:
+        """What a script in the page returns; where `how` is `async`, what it tells its callback."""
         body = {"script": script, "args": []}
-        return told(self.prefix, f"{self.session}/execute/sync", body)
+        return told(self.prefix, f"{self.session}/execute/{how}", body)
+
+    def devtools(self, command: str, **arguments: Any) -> Any:
+        """What Chromium answers to a command of its DevTools."""
+        body = {"cmd": command, "params": arguments}
+        return told(self.prefix, f"{self.session}/goog/cdp/execute", body)
+
+    def accept(self) -> None:
+        """Say yes to the question that the page asks."""
+        told(self.prefix, f"{self.session}/alert/accept", {})
 
     def _acts(self, kind: str, device: str, actions: list[dict[str, Any]]) -> None:
         body = {"actions": [{"type": kind, "id": device, "actions": actions}]}
@@ -116,16 +129,16 @@ def browsing(
     with (
         (folder / "log").open("wb") as log,
         running([*prefix, *gate], {}, log, log),
-        _driven(folder, size, prefix) as browser,
+        driven(folder, size, prefix) as browser,
     ):
         _await_answer(prefix, page)
-        told(prefix, f"{browser.session}/url", {"url": page})
+        browser.goes_to(page)
         assert eventually(lambda: browser.runs, 60.0), (folder / "log").read_text()
         yield browser
 
 
 @contextlib.contextmanager
-def _driven(folder: Path, size: tuple[int, int], prefix: Sequence[str]) -> Iterator[Browser]:
+def driven(folder: Path, size: tuple[int, int], prefix: Sequence[str] = ()) -> Iterator[Browser]:
     """Chromium with an empty page."""
     options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]
     options += [f"--window-size={size[0] + 200},{size[1] + 300}"]

@@ -98,8 +98,11 @@ if TYPE_CHECKING:
         StallNumbers,
         VolumeNumbers,
     )
+    from wire.metrics import exposition, metrics_app
     from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
+    from wire.openapi import description, octets, serve_description, takes
     from wire.openssh import Lane, SshHost
+    from wire.pages import Lasting, Page, View
     from wire.pairing import (
         PAIRING_PORT,
         Address,
@@ -120,6 +123,7 @@ if TYPE_CHECKING:
         serve_local,
         streamed,
     )
+    from wire.sites import refuse_other_sites
     from wire.ssh import LinkState, SshLink
     from wire.sshd import door_settings, not_in_force, shell_lines, sshd_in_force, sshd_snippet
     from wire.statements import (
@@ -176,6 +180,7 @@ __all__ = [
     "Intake",
     "Invitation",
     "Lane",
+    "Lasting",
     "Lease",
     "Link",
     "LinkState",
@@ -185,6 +190,7 @@ __all__ = [
     "Message",
     "Names",
     "NoSuchStream",
+    "Page",
     "PairRequest",
     "PartNumbers",
     "Peer",
@@ -212,6 +218,7 @@ __all__ = [
     "StallNumbers",
     "Statement",
     "Turnstile",
+    "View",
     "VolumeNumbers",
     "WrongKey",
     "allowed_signers_line",
@@ -221,7 +228,9 @@ __all__ = [
     "bound_json",
     "chunk_routes",
     "described",
+    "description",
     "door_settings",
+    "exposition",
     "fingerprint",
     "host_keys",
     "install_errors",
@@ -230,17 +239,21 @@ __all__ = [
     "knows_host",
     "listen_local",
     "listen_unix",
+    "metrics_app",
     "not_in_force",
+    "octets",
     "open_door",
     "own_address",
     "pair",
     "printable",
     "read_destination",
+    "refuse_other_sites",
     "requested_priority",
     "requested_rate",
     "round_trip",
     "send_destination",
     "serve",
+    "serve_description",
     "serve_local",
     "shell_lines",
     "signer_of",
@@ -248,5 +261,6 @@ __all__ = [
     "sshd_snippet",
     "streamed",
     "surrogates_here",
+    "takes",
     "verify_signer",
 ]

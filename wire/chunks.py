@@ -20,6 +20,7 @@ from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
 from wire.arrivals import Arrivals
 from wire.client import READ_SECONDS, HttpClient
 from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.openapi import octets
 
 PATH = "/v1/chunks"
 BELOW_PATH = "/v1/below"
@@ -142,6 +143,7 @@ def chunk_routes(
     routes = flask.Blueprint("chunks", __name__)
 
     @routes.post(PATH)
+    @octets(sent=True, answered=True)
     def chunks() -> flask.Response:
         return _answer(provider, pieces, CHUNK_REF_SIZE, BATCH_LIMIT)
 
@@ -149,6 +151,7 @@ def chunk_routes(
         deeper = below
 
         @routes.post(BELOW_PATH)
+        @octets(sent=True, answered=True)
         def places() -> flask.Response:
             return _answer(deeper, pieces, PLACE_SIZE, PLACES_LIMIT)
 

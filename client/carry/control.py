@@ -1,6 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The control socket of a session of a carried service, for `satchel status`, `move` and `stop`."""
+"""The control socket of a session of a carried service, for `satchel status`, `move` and `stop`.
+
+GET  /v1/status   what `satchel status` shows
+POST /v1/move     to: SURROGATE; answers when the service leads there
+GET  /v1/move     done, total: always 0
+GET  /v1/plan     refused: there is one route
+POST /v1/stop     end the session
+"""
 
 from __future__ import annotations
 
@@ -13,7 +20,7 @@ import flask
 from client.carry.runner import CarryRunner
 from client.fronts.tcp import TcpPort
 from satchel.errors import UnsupportedError, UsageError
-from wire import install_errors
+from wire import install_errors, serve_description
 
 
 def carry_control(
@@ -22,6 +29,7 @@ def carry_control(
     """The application; when it is asked to end, `stop` is told."""
     app = flask.Flask("satchel-control", static_folder=None)
     install_errors(app)
+    serve_description(app, "Satchel session", __doc__)
 
     @app.get("/v1/status")
     def status() -> Any:

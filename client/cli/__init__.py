@@ -22,11 +22,13 @@ COMMANDS = {
     "plan": "Show the routes of SERVICE to other surrogates.",
     "run": "Use SERVICE on a local port until Ctrl-C or `satchel stop`.",
     "share": "Shares of home's.",
+    "stats": "Show what surrogates saved you of late.",
     "status": "Show the session of SERVICE.",
     "stop": "End the session of SERVICE and its replicas on surrogates.",
     "try": "See it all on this machine: home, surrogates, a move.",
     "surrogate": "The surrogates that client.toml names.",
     "surrogates": "List the surrogates that are on this network, or known.",
+    "whereis": "Say where SERVICE is, or every service.",
     "uplink": "Cloud storage of other programs, with the radio asleep.",
 }
 """What --help says of each. Each is a module."""

@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
 
-from client.endpoints import HOME
+from client.endpoints import HOME, services_at_home
 from client.running import session_runs
 from client.settings import ClientSettings
 from console import json_option, show
-from satchel.errors import SatchelError
-from wire import Links
 
 COLUMNS = ("service", "where", "state", "operation")
 
@@ -27,7 +24,8 @@ def command(settings: ClientSettings, as_json: bool) -> None:
 
     Where home is not reached, the rest is listed, and the exit code says why.
     """
-    rows, failed = _at_home(settings)
+    services, failed = services_at_home(settings)
+    rows = [_row(s["name"], HOME, s["state"], s["last_executed"]) for s in services]
     for socket in sorted(settings.run.glob("*.sock")):
         if session_runs(settings, socket.stem):
             rows.append(_row(socket.stem, "here", "session"))
@@ -35,16 +33,6 @@ def command(settings: ClientSettings, as_json: bool) -> None:
     show(rows, as_json=as_json, columns=COLUMNS)
     if failed:
         raise failed
-
-
-def _at_home(settings: ClientSettings) -> tuple[list[dict[str, Any]], SatchelError | None]:
-    """Home's services, or why they are not known."""
-    with Links(settings.run / "l" / f"ls-{os.getpid()}") as links:
-        try:
-            services = links.open(HOME, settings.require_home()).http.get_json("/v1/services")
-        except SatchelError as error:
-            return [], error
-    return [_row(s["name"], HOME, s["state"], s["last_executed"]) for s in services], None
 
 
 def _row(service: str, where: str, state: str, operation: int | None = None) -> dict[str, Any]:

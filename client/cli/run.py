@@ -19,14 +19,15 @@ from client.cli.livemap import live
 from client.control import control_app
 from client.fronts import open_front
 from client.fronts.ports import LocalPort, only_local
+from client.page import SessionView
 from client.roaming import Roaming, roaming_told
 from client.runner import Accepted, Carried, Runner
 from client.running import control_socket, only_session
 from client.settings import ClientSettings, Policy
-from console import deaf_to_signals, json_option, ready, show, wait_for
+from console import deaf_to_signals, json_option, ready, show, wait_for, web_option
 from satchel.errors import SatchelError
 from satchel.readiness import allow_descriptors
-from wire import serve
+from wire import Page, serve
 
 CONTROL_THREADS = 4
 
@@ -71,6 +72,7 @@ MAX_BODY = 1 << 20
     default="",
     help="Go on from this checkpoint although this client has known a later state.",
 )
+@web_option
 @json_option
 @click.pass_obj
 def command(
@@ -84,6 +86,7 @@ def command(
     take_over: bool,
     accept_log: bool,
     accept_older: str,
+    web: int | None,
     as_json: bool,
 ) -> None:
     """Use SERVICE on a local port until Ctrl-C or `satchel stop`.
@@ -111,6 +114,9 @@ def command(
             runner, app, urls = _session(stack, settings, service, media, chosen, start, stop)
             place = control_socket(settings, service)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
+            if web is not None:
+                page = stack.enter_context(Page(SessionView(runner), web))
+                click.echo(f"web page: {page.link}", err=True)
             show({"service": service, "url": urls[0], "urls": urls}, as_json=as_json)
             ready()
             stack.enter_context(live(runner.status))

@@ -11,7 +11,15 @@ from typing import Any
 import click
 
 from client.settings import ClientSettings
-from client.shares import journals, mounts, run_in_share, share_way, tell_mounts
+from client.shares import (
+    journals,
+    left_behind,
+    mount_row,
+    mounts,
+    run_in_share,
+    share_way,
+    tell_mounts,
+)
 from console import json_option, note, show, size
 from satchel.errors import NotFoundError
 from shares.mount import HomeIsBehind, waits
@@ -91,8 +99,9 @@ def status(settings: ClientSettings, share: str | None, as_json: bool) -> None:
     are listed as long as home does not have all that was written there, and conflict copies that
     were made by mounts that are there. What other nodes have tells `satchel-home share status`.
     """
-    waiting = [row | {"home": "unmounted"} for row in journals(settings).status()]
-    found = [row for row in (*mounts(settings), *waiting) if share in (None, row["share"])]
+    found = [
+        row for row in (*mounts(settings), *left_behind(settings)) if share in (None, row["share"])
+    ]
     damaged = journals(settings).damaged()
     for path in damaged:
         note(f"{path} is a journal that could not be read")
@@ -229,21 +238,8 @@ def _switch(
 
 
 def _summary(row: dict[str, Any]) -> dict[str, Any]:
-    if "folder" in row:
-        since = f"{row['seconds']:.1f} s"
-        return row | {"behind": size(row["bytes"]), "since": since, "buffered": 0, "conflicts": 0}
-    files = row["files"]
-    return {
-        "share": row["share"],
-        "mountpoint": row["mountpoint"],
-        "home": "connected" if row["connected"] else "not reached",
-        "files": len(files),
-        "blocks": sum(file["home_is_behind_blocks"] for file in files),
-        "behind": size(sum(file["home_is_behind_bytes"] for file in files)),
-        "since": f"{max((file['home_is_behind_seconds'] for file in files), default=0):.1f} s",
-        "buffered": row["buffered_blocks"],
-        "conflicts": len(row["conflicts"]),
-    }
+    row = mount_row(row)
+    return row | {"behind": size(row["bytes"]), "since": f"{row['seconds']:.1f} s"}
 
 
 def _path(file: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A local port on which an unmodified program (curl, a browser) uses the service.
 
-Pages of other sites may not use it: client/fronts/sites.py.
+Pages of other sites may not use it: wire/sites.py.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import flask
 
 from client.fronts.origin import CLEAR, Clearing, elsewhere, kept_headers
-from client.fronts.sites import refuse_other_sites
 from client.session import Session
 from replay.adapters import http
 from satchel.errors import UnsupportedError
-from wire import Server, install_errors, serve_local
+from wire import Server, install_errors, refuse_other_sites, serve_local
 
 THREADS = 8
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The front `http` of a carried service: `tcp`, for which pages of other sites are refused.
 
-Each request of a connection is looked at before it goes on (client/fronts/sites.py), and its bytes
+Each request of a connection is looked at before it goes on (wire/sites.py), and its bytes
 are passed as they came. Behind a request with `Upgrade` (a WebSocket) they may be anything. A page
 of another site cannot make one: its Origin is refused, and a browser lets no script set that
 header; nor does it use such a connection for other requests.
@@ -17,10 +17,9 @@ from collections import deque
 import h11
 
 from client.fronts.requests import Request, Requests
-from client.fronts.sites import refuse_other_sites
 from replay import StreamRefused
 from satchel.errors import AccessError, SatchelError, UsageError
-from wire import ErrorReport
+from wire import ErrorReport, refuse_other_sites
 
 MAX_HEAD = 64 << 10
 """Bytes of a request's line and headers."""

@@ -8,7 +8,16 @@ Modules: way, mounts (their control sockets, and where they keep what home has
 not), programs (in a share that is not mounted).
 """
 
-from client.shares.mounts import control, journals, mounts, serve_mount, tell_mounts
+from client.shares.mounts import (
+    control,
+    journals,
+    left_behind,
+    mount_row,
+    mount_rows,
+    mounts,
+    serve_mount,
+    tell_mounts,
+)
 from client.shares.programs import run_in_share
 from client.shares.way import ShareWay, share_way
 
@@ -16,6 +25,9 @@ __all__ = [
     "ShareWay",
     "control",
     "journals",
+    "left_behind",
+    "mount_row",
+    "mount_rows",
     "mounts",
     "run_in_share",
     "serve_mount",

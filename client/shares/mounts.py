@@ -102,3 +102,31 @@ def mounts(settings: ClientSettings) -> Iterator[dict[str, Any]]:
             yield HttpClient(place, peer="the mount").get_json("/v1/status")
         except SatchelError:
             continue  # it was killed
+
+
+def left_behind(settings: ClientSettings) -> list[dict[str, Any]]:
+    """The status of each mount that has ended and of which home does not have everything."""
+    return [row | {"home": "unmounted"} for row in journals(settings).status()]
+
+
+def mount_row(status: dict[str, Any]) -> dict[str, Any]:
+    """A mount in one row: how far home is behind in all of its files. bytes; seconds: at most."""
+    if "folder" in status:
+        return status | {"buffered": 0, "conflicts": 0}
+    files = status["files"]
+    return {
+        "share": status["share"],
+        "mountpoint": status["mountpoint"],
+        "home": "connected" if status["connected"] else "not reached",
+        "files": len(files),
+        "blocks": sum(file["home_is_behind_blocks"] for file in files),
+        "bytes": sum(file["home_is_behind_bytes"] for file in files),
+        "seconds": max((file["home_is_behind_seconds"] for file in files), default=0.0),
+        "buffered": status["buffered_blocks"],
+        "conflicts": len(status["conflicts"]),
+    }
+
+
+def mount_rows(settings: ClientSettings) -> list[dict[str, Any]]:
+    """A row for each mount of this client, those included that have ended and are not at home."""
+    return [mount_row(status) for status in (*mounts(settings), *left_behind(settings))]

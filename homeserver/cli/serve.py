@@ -5,27 +5,32 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import click
 
 from cell import let_cells_read
-from console import json_option, note, serve_until_signal, show
+from console import json_option, note, serve_until_signal, show, web_option
 from homeserver.api import MAX_BODY, home_app
 from homeserver.cli.context import Context
 from homeserver.edge import EdgeDoors, GrantShelf
 from homeserver.home import Home
+from homeserver.metrics import HomeCollector
+from homeserver.page import HomeView
 from homeserver.shares import Shares, ShareShelf
 from homeserver.work import Works
 from hypervisor import choose_driver
-from wire import serve
+from wire import Page, metrics_app, serve
+
+METRICS_MAX_BODY = 1 << 10
 
 
 @click.command("serve")
 @click.option("--launch", "launches", multiple=True, help="A service to launch; repeatable.")
+@web_option
 @json_option
 @click.pass_obj
-def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
+def command(context: Context, launches: tuple[str, ...], web: int | None, as_json: bool) -> None:
     """Run the home server until Ctrl-C. Its replicas end with it."""
     context.require_own_store()
     settings = context.settings
@@ -47,17 +52,23 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
             grants = GrantShelf(settings.share_grants)
             edges = EdgeDoors(settings.run, grants, shares, home.keeper, home.share_of)
             app = home_app(home, shares, works, edges)
+            metrics = metrics_app(HomeCollector(home, shares))
             with (
                 closing(edges),
                 serve(app, settings.socket, threads=settings.threads, max_body=MAX_BODY),
+                serve(metrics, settings.metrics_socket, threads=1, max_body=METRICS_MAX_BODY),
                 closing(works),  # while the server still answers who waits for them
+                ExitStack() as stack,
             ):
+                if web is not None:
+                    page = stack.enter_context(Page(HomeView(home, shares), web))
+                    click.echo(f"web page: {page.link}", err=True)
                 if as_json:
                     show({"socket": str(settings.socket)}, as_json=True)
                 elif home.cells:
                     note(f"cells: {home.cells.text}")
                 serve_until_signal(f"home server answers at {settings.socket}")
     finally:
-        for path in (settings.socket, settings.share_socket):
+        for path in (settings.socket, settings.share_socket, settings.metrics_socket):
             path.unlink(missing_ok=True)  # an interrupt may come while it is being made
         home.close()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import threading
@@ -127,6 +128,15 @@ class Shares:
     def status(self, name: str) -> dict[str, Any]:
         """What there is to say of a share; docs/commands.md."""
         return share_status(self.get(name))
+
+    def nodes(self) -> dict[str, list[dict[str, Any]]]:
+        """The nodes of each share, home's own first: how far each is behind, and whether it is
+        connected. What is removed meanwhile is left out."""
+        found = {}
+        for name in self._shelf.names():
+            with contextlib.suppress(NotFoundError, StateError):
+                found[name] = self.status(name)["nodes"]
+        return found
 
     def close(self) -> None:
         """End every session; all is durable on return."""

@@ -12,25 +12,27 @@ import sys
 import click
 
 from cell import let_cells_read
-from console import json_option, note, serve_until_signal, show
+from console import json_option, note, serve_until_signal, show, web_option
 from hypervisor import choose_driver
 from surrogate.announcing import announcement
 from surrogate.api import MAX_BODY, body_limit
 from surrogate.host import Host
-from surrogate.metrics import metrics_app
+from surrogate.metrics import HostCollector
 from surrogate.operator_api import operator_app
+from surrogate.page import surrogate_page
 from surrogate.settings import SurrogateSettings
 from surrogate.site import peer_app
 from surrogate.tenant_sockets import TenantSockets
-from wire import Announcer, Intake, serve
+from wire import Announcer, Intake, metrics_app, serve
 
 CONTROL_MAX_BODY = 1 << 20
 
 
 @click.command("serve")
+@web_option
 @json_option
 @click.pass_obj
-def command(settings: SurrogateSettings, as_json: bool) -> None:
+def command(settings: SurrogateSettings, web: int | None, as_json: bool) -> None:
     """Run the surrogate until Ctrl-C. Its replicas end with it. After SIGHUP, or where it was
     killed, they go on, and the surrogate that is started next goes on with them."""
     for folder in (settings.run, settings.forwarded):
@@ -51,7 +53,7 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
             stack.enter_context(
                 serve(app, place, threads=threads, max_body=MAX_BODY, intake=intake)
             )
-            metrics, place = metrics_app(host), settings.metrics_socket
+            metrics, place = metrics_app(HostCollector(host)), settings.metrics_socket
             stack.enter_context(serve(metrics, place, threads=1, max_body=CONTROL_MAX_BODY))
             if settings.peers:
                 peers = peer_app(host.store)
@@ -60,6 +62,9 @@ def command(settings: SurrogateSettings, as_json: bool) -> None:
             if settings.announce:
                 announcer = Announcer(lambda: announcement(settings, host.status()))
                 stack.enter_context(contextlib.closing(announcer)).start()
+            if web is not None:
+                page = stack.enter_context(surrogate_page(host, sockets, web))
+                click.echo(f"web page: {page.link}", err=True)
             if as_json:
                 show({"name": host.name, "socket": str(settings.socket)}, as_json=True)
             elif host.cells:

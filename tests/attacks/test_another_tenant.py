@@ -16,10 +16,10 @@ from chunkstore import FANOUT, Below, encode_places, references_below
 from satchel.errors import AccessError, NotFoundError, SatchelError, UsageError
 from satchel.ids import ChunkRef, ReplicaId
 from surrogate.hosted import HostedReplica
-from surrogate.metrics import metrics_app
+from surrogate.metrics import HostCollector
 from surrogate.operator import credentials
 from tests.client.world import LAPTOP, SpotPlace, World, post
-from wire import ChunkClient, CreateReplica, HttpClient, serve
+from wire import ChunkClient, CreateReplica, HttpClient, metrics_app, serve
 
 MALLORY = "SHA256:mallory/s+key="
 
@@ -201,7 +201,7 @@ def test_the_operator_sees_all_and_metrics_at_a_socket_of_their_own(
     assert laptop["memory_mib"] >= 16
     place = short_path / "metrics.sock"
     with (
-        serve(metrics_app(spot.host), place, threads=1, max_body=1024),
+        serve(metrics_app(HostCollector(spot.host)), place, threads=1, max_body=1024),
         HttpClient(place) as client,
     ):
         assert b"satchel_replicas" in client.request("GET", "/metrics").body

@@ -37,6 +37,7 @@ OWN_HOSTS = re.compile(
 
 NAMESPACES = (
     "http://libvirt.org/schemas/domain/qemu/1.0",
+    "http://www.w3.org/2000/svg",
     "https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/",
 )
 """Names of XML's namespaces and of formats look like addresses, and nobody asks for them."""

@@ -24,7 +24,7 @@ from satchel.errors import (
 )
 from satchel.ids import BLOCK_SIZE
 from surrogate.api import surrogate_app
-from surrogate.metrics import exposition
+from surrogate.metrics import HostCollector
 from surrogate.operator import credentials
 from surrogate.operator_api import operator_app
 from surrogate.tenant_sockets import TenantSockets
@@ -33,7 +33,7 @@ from tests.scripted import EARLY, operation
 from tests.serving import served
 from tests.surrogate.conftest import ADAPTER, EXECUTED, Site
 from tests.waiting import eventually
-from wire import HostStatus, HttpClient, ReplicaStatus, SourceAddress, serve
+from wire import HostStatus, HttpClient, ReplicaStatus, SourceAddress, exposition, serve
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
 
@@ -202,7 +202,7 @@ def test_a_replica_says_how_much_of_its_volumes_is_here(site: Site, client: Http
 
 def values_of(site: Site, client: HttpClient) -> dict[tuple[str, ...], float]:
     """The metrics, by name and labels."""
-    text = exposition(site.host).decode()
+    text = exposition(HostCollector(site.host)).decode()
     return {
         (sample.name, *sorted(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text)
@@ -249,7 +249,7 @@ def test_a_clients_names_make_no_series(site: Site, client: HttpClient) -> None:
     odd = site.forward("odd")
     request = dataclasses.replace(site.request(), sources=(SourceAddress("odd", str(odd.path)),))
     site.host.create(request).wait_started(30.0)
-    text = exposition(site.host).decode()
+    text = exposition(HostCollector(site.host)).decode()
     assert 'source="odd"' not in text
     assert 'source="other"' in text
     site.host.remove("r1")

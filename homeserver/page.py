@@ -1,0 +1,105 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What home's page shows: services, media, shares and how far who is behind, its store and host."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import asdict
+from typing import Any
+
+from chunkstore import SealKeys
+from homeserver.home import Home
+from homeserver.media import mounted_media
+from homeserver.shares import Shares
+from satchel.errors import SatchelError
+from wire import Lasting, View
+
+logger = logging.getLogger(__name__)
+
+MEDIA_SECONDS = 10.0
+"""How often media are looked at: each is opened for that."""
+
+PATIENCE_SECONDS = 0.5
+"""How long they are waited for."""
+
+STORE_SECONDS = 60.0
+"""How often it is looked what the store holds: its whole index is read for that."""
+
+SERVICE_COLUMNS = (
+    "name",
+    "state",
+    "accelerator",
+    "client",
+    "last_logged",
+    "last_executed",
+    "checkpoint",
+    "failure",
+)
+
+MEDIA_COLUMNS = ("uuid", "path", "generation", "checkpoints", "free_bytes")
+
+SHARE_COLUMNS = ("name", "path", "policy", "nodes")
+
+NODE_COLUMNS = ("share", "node", "connected", "open_files", "behind_bytes", "since_seconds")
+
+
+class HomeView:
+    """Makes a View of home, for its page."""
+
+    def __init__(self, home: Home, shares: Shares) -> None:
+        self._home, self._shares = home, shares
+        self._media = _Media(home.settings.media_keys)
+        self._store = Lasting(lambda: asdict(home.store.stats()), STORE_SECONDS)
+
+    def __call__(self) -> View:
+        """A View. One thread at a time. Raises what the lists of services and shares raise."""
+        home, shares = self._home, self._shares
+        status = home.status()
+        facts = {key: status[key] for key in ("machines", "services", "data")}
+        services = [asdict(view) for view in home.views()]
+        nodes = [
+            node | {"share": share, "node": node["name"], "since_seconds": node["behind_seconds"]}
+            for share, rows in shares.nodes().items()
+            for node in rows
+        ]
+        return {
+            "title": "Home",
+            "sections": [
+                {"title": "Services", "columns": SERVICE_COLUMNS, "rows": services},
+                {"title": "Media", "columns": MEDIA_COLUMNS, "rows": self._media()},
+                {"title": "Shares", "columns": SHARE_COLUMNS, "rows": shares.listed()},
+                {"title": "How far shares are behind", "columns": NODE_COLUMNS, "rows": nodes},
+                {"title": "Store", "facts": self._store()},
+                {"title": "This host", "facts": facts},
+            ],
+        }
+
+
+class _Media:
+    """The media that are mounted, looked for by a thread of its own: any file system may hang."""
+
+    def __init__(self, keys: SealKeys) -> None:
+        self._keys = keys
+        self._rows: list[dict[str, Any]] = []
+        self._begun = float("-inf")
+        self._thread: threading.Thread | None = None
+
+    def __call__(self) -> list[dict[str, Any]]:
+        """Those that were there when they could be looked at last. One thread at a time."""
+        running = self._thread is not None and self._thread.is_alive()
+        if not running and time.monotonic() - self._begun >= MEDIA_SECONDS:
+            self._begun = time.monotonic()
+            self._thread = threading.Thread(target=self._look, name="media", daemon=True)
+            self._thread.start()
+        if self._thread:
+            self._thread.join(PATIENCE_SECONDS)
+        return self._rows
+
+    def _look(self) -> None:
+        try:
+            self._rows = mounted_media(self._keys)
+        except (SatchelError, OSError) as error:
+            logger.warning("media cannot be listed: %s", error)

@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Makes docs/pictures anew: `satchel try` as a terminal shows it, and its web pages in Chromium.
+
+Run it from the root of the repository: `.venv/bin/python scripts/pictures.py`. It takes what
+`satchel try` takes, and needs the packages of scripts/nightly-packages.txt.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.pages import look, seen, take_picture, text
+from tests.waiting import eventually
+
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+
+COLUMNS = 100
+WIDTH = 1000
+LAST = "Ctrl-C ends it"
+PAGE = re.compile(r"web page, (\w+)[^:]*: (\S+)")
+SEEN = {"session": "Routes elsewhere", "home": "notes", "surrogate": "account"}
+"""What each page has once it is filled."""
+
+
+def main() -> None:
+    """Play the story once, and take the pictures at its end."""
+    PICTURES.mkdir(exist_ok=True)
+    argv = [Path(sys.executable).with_name("satchel"), "try"]
+    said: list[str] = []
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as story:
+        assert story.stderr is not None
+        for line in story.stderr:
+            said.append(line.rstrip())
+            print(line, end="", flush=True)
+            if line.startswith(LAST):
+                break
+        try:
+            take_pages(dict(reversed(PAGE.findall("\n".join(said)))))
+        finally:
+            story.send_signal(signal.SIGINT)
+            said += [line.rstrip() for line in story.stderr]
+    take_terminal([line for line in said if not PAGE.match(line)])
+
+
+def take_pages(links: dict[str, str]) -> None:
+    """Of each kind of page, the first one: light."""
+    for name, link in links.items():
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            seen(Path(folder, "browser"), link) as browser,
+        ):
+            look(browser, WIDTH, "light")
+            wanted = SEEN[name]
+            if not eventually(lambda b=browser, w=wanted: w in text(b), 60.0):
+                raise SystemExit(f"the page of the {name} stays empty")
+            take_picture(browser, PICTURES / f"{name}.png")
+
+
+def take_terminal(lines: list[str]) -> None:
+    """As an SVG, with fonts of the reader's."""
+    with Path("/dev/null").open("w") as nowhere:
+        console = Console(record=True, width=COLUMNS, file=nowhere)
+        console.print(Text("$ satchel try", style="bold"))
+        for line in lines:
+            console.print(Text(line))
+        svg = console.export_svg(title="satchel try")
+    svg = re.sub(r"@font-face \{.*?\}\n?", "", svg, flags=re.DOTALL)
+    (PICTURES / "try.svg").write_text(svg.replace("Fira Code", "monospace"), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

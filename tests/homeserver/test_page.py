@@ -1,0 +1,65 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What home's page tells a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from homeserver.page import HomeView
+from homeserver.shares import Shares, ShareShelf
+from shares.home import ShareRecord
+from tests.browser import NOVNC
+from tests.homeserver.conftest import Bench
+from tests.needs import requires
+from tests.pages import require_every_look, require_keyboard, seen, text
+from tests.waiting import eventually
+from wire import Page
+
+pytestmark = requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
+
+
+def rows(page: Page) -> dict[str, list[dict[str, Any]]]:
+    """The rows of its sections, by title."""
+    with httpx.Client(base_url=f"http://127.0.0.1:{page.port}") as client:
+        client.get(page.link)
+        sections = client.get("/view").json()["sections"]
+    return {section["title"]: section.get("rows", []) for section in sections}
+
+
+@contextmanager
+def page_of(bench: Bench, folder: Path) -> Iterator[Page]:
+    """Of a home where a service runs and a folder is shared."""
+    bench.running()
+    settings = bench.settings
+    shelf = ShareShelf(settings.shares)
+    with closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares:
+        shares.add(ShareRecord(name="papers", path=str(folder)))
+        with Page(HomeView(bench.home, shares)) as page:
+            yield page
+
+
+def test_it_shows_services_and_shares(bench: Bench, tmp_path: Path) -> None:
+    with page_of(bench, tmp_path) as page:
+        sections = rows(page)
+    assert [(row["name"], row["state"]) for row in sections["Services"]] == [("notes", "ready")]
+    assert [(row["name"], row["nodes"]) for row in sections["Shares"]] == [("papers", 0)]
+    behind = sections["How far shares are behind"]
+    assert [(row["share"], row["node"], row["behind_bytes"]) for row in behind] == [
+        ("papers", "home", 0)
+    ]
+
+
+@pytest.mark.nightly
+@NOVNC
+def test_every_look_is_accessible_and_fits(bench: Bench, tmp_path: Path) -> None:
+    with page_of(bench, tmp_path) as page, seen(tmp_path / "browser", page.link) as browser:
+        assert eventually(lambda: "papers" in text(browser), 30.0)
+        require_every_look(browser, "home")
+        require_keyboard(browser)
