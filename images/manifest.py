@@ -95,7 +95,7 @@ class Freshness:
 
     @classmethod
     def after(cls, latest: Manifest | None, created: str, days: int) -> Freshness:
-        """Of the checkpoint after `latest`. created: when; days: until it expires, 0: it never does."""
+        """Of the checkpoint after `latest`, made then; it expires after `days`, with 0 never."""
         epoch, previous = (latest.epoch, latest.digest) if latest else (0, None)
         ends = datetime.fromisoformat(created) + timedelta(days=days)
         return cls(epoch + 1, previous, written(ends) if days else None)
