@@ -9,11 +9,13 @@
 - plan: what a cell is made of
 
 Modules: cells (whether there are any), room (one of them), groups (what it may take), access (what
-its user may read), enter (becomes a program inside), stage (becomes bubblewrap as another user).
+its user may read), enter (becomes a program inside), stage (becomes bubblewrap as another user),
+confine (a process of ours confines itself).
 docs/cell.md tells what it keeps out.
 """
 
 from cell.cells import CellImpossible, Cells, Setting, left, let_cells_read
+from cell.confine import ConfinementImpossible, confine
 from cell.groups import clear as clear_groups
 from cell.room import Cell, CellFailed, Seen
 
@@ -22,9 +24,11 @@ __all__ = [
     "CellFailed",
     "CellImpossible",
     "Cells",
+    "ConfinementImpossible",
     "Seen",
     "Setting",
     "clear_groups",
+    "confine",
     "left",
     "let_cells_read",
 ]

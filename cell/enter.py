@@ -64,7 +64,7 @@ def _syscall(number: int, *arguments: Any) -> int:
     return _call("syscall", ctypes.c_long(number), *values)
 
 
-class _Seccomp:
+class Seccomp:
     """Deny what none of our programs does after it has started: a way around the cell or deeper
     into the kernel. libseccomp knows the numbers."""
 
@@ -158,7 +158,7 @@ class _Seccomp:
             raise OSError(-result, f"seccomp: {os.strerror(-result)}")
 
 
-class _Landlock:
+class Landlock:
     """Write nothing but these files, and reach no abstract socket and no process outside. A kernel
     without Landlock, or with an older one, does less."""
 
@@ -166,8 +166,15 @@ class _Landlock:
     WRITE_FILE, TRUNCATE = 1 << 1, 1 << 14
     CHANGES = WRITE_FILE | 0x1FF0
     """And remove and make anything."""
+    READ = 1 << 2 | 1 << 3
+    """Files and folders."""
+    EXECUTE = 1
 
-    def __init__(self, writable: list[str], volumes: list[str]) -> None:
+    def __init__(
+        self, writable: list[str], volumes: list[str], readable: list[str] | None = None
+    ) -> None:
+        """readable: read nothing either but what is at and below these, and of these folders'
+        files; None: everything. With it, what is in a folder of `writable` is changed at will."""
         try:
             version = _syscall(self.CREATE, 0, 0, 1)
         except OSError:
@@ -175,15 +182,27 @@ class _Landlock:
             return
         handled = self.CHANGES | (1 << 13 if version >= 2 else 0)
         handled |= self.TRUNCATE if version >= 3 else 0
+        if readable is not None:
+            handled |= self.READ | self.EXECUTE
         scoped = 3 if version >= 6 else 0
-        fields = [handled, 0, scoped] if version >= 6 else [handled]
+        network = 3 if version >= 4 and readable is not None else 0  # no TCP
+        fields = [handled, network, scoped][: 3 if version >= 6 else 2 if network else 1]
         attributes = (ctypes.c_uint64 * len(fields))(*fields)
         size = ctypes.sizeof(attributes)
         self._rules = _syscall(self.CREATE, ctypes.byref(attributes), size, 0)
-        for path in writable:
+        for path in writable if readable is None else ():
             self._allow(path, self.WRITE_FILE | (handled & self.TRUNCATE))
+        for path in writable if readable is not None else ():
+            self._allow(path, handled & ~self.EXECUTE)
         for path in volumes:
             self._allow(path, self.WRITE_FILE)
+        for path in readable or ():
+            self._allow(path, self.READ)
+
+    @property
+    def in_force(self) -> bool:
+        """Whether this kernel has it."""
+        return self._rules >= 0
 
     def _allow(self, path: str, access: int) -> None:
         try:
@@ -258,7 +277,7 @@ def _become(order: dict[str, Any], argv: list[str]) -> None:
         value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(getattr(resource, name), (value, value))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    seccomp, landlock = _Seccomp(), _Landlock(order["writable"], order["volumes"])
+    seccomp, landlock = Seccomp(), Landlock(order["writable"], order["volumes"])
     seccomp.prepare(order["threads_only"], truncates=order["fuse"] is not None)  # its ready file
     _drop_rights(uid, gid)
     landlock.load()

@@ -58,6 +58,7 @@ class Quarantine:
         home: HomeService | None,
     ) -> None:
         self._home = home
+        self._settings = settings
         self._service = service
         self._replicas = replicas
         self._journal = journal
@@ -116,6 +117,7 @@ class Quarantine:
 
     def _keep_evidence(self, endpoint: SurrogateEndpoint, divergence: Divergence) -> Quarantined:
         number, place = divergence.operation, None
+        proof = self._proof(endpoint, divergence)
         found = Case(
             service=self._service,
             checkpoint=self._replicas.manifest.id,
@@ -124,15 +126,26 @@ class Quarantine:
             journal=self._journal.place,
             operation=divergence.asked or self._journal.get(number),
             divergence=divergence,
-            proof=self._proof(endpoint, divergence),
+            proof=proof,
         )
         try:
             place = str(self._evidence.keep(found))
         except OSError as error:
             logger.warning("evidence cannot be kept: %s", error)
+        if proof:
+            self._count(endpoint.name)
         case = Quarantined(endpoint.name, endpoint.replica, number, place)
         self._cases.append(case)
         return case
+
+    def _count(self, surrogate: str) -> None:
+        """One more proof against it."""
+        try:
+            peer = self._settings.surrogate(surrogate)
+            if self._replicas.keys.proved(surrogate, peer).banned:
+                logger.error("%s is banned: it was proved too often to lie", surrogate)
+        except (SatchelError, OSError) as error:
+            logger.warning("a proof against %s is not counted: %s", surrogate, error)
 
     def _proof(self, endpoint: SurrogateEndpoint, divergence: Divergence) -> Proof | None:
         """None where not both sign what they have answered. Reads prove nothing: which operations

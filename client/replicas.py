@@ -81,6 +81,7 @@ class Replicas:
     manifest: the checkpoint that they are resumed from
     planner:  what moves are planned with
     without_media: the surrogates whose replica was brought up from home alone
+    keys: those of surrogates, and which are banned
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Replicas:
         self._session = session
         self._sources = sources
         self._home = home
-        self._keys = SurrogateKeys(settings.state)
+        self.keys = SurrogateKeys(settings.state)
         self._leftovers = Leftovers(settings.run / f"{service}.replicas")
         self._endpoints: dict[str, SurrogateEndpoint] = {}
         self._closing = threading.Event()
@@ -147,9 +148,10 @@ class Replicas:
         """Resume a replica on a surrogate and let it catch up; returns when it has joined.
 
         progress: told how much has come, in bytes, of what only the giver of a hand-over has, once
-        nothing else is waited for. Raises what admission there raises, ConflictError when one takes
-        part there already, StateError when nobody can hand it over, UnavailableError when it does
-        not come up, and IntegrityError when it cannot be where it says that it is.
+        nothing else is waited for. Raises what admission there raises, SurrogateBanned,
+        ConflictError when one takes part there already, StateError when nobody can hand it over,
+        UnavailableError when it does not come up, and IntegrityError when it cannot be where it
+        says that it is.
         """
         with self.changing:
             self._make_room(surrogate)
@@ -224,7 +226,7 @@ class Replicas:
         self._endpoints[surrogate] = endpoint
         self._leftovers.note(surrogate, endpoint.replica)
         admitted = ReplicaStatus.from_json(link.http.post_json("/v1/replicas", request.to_json()))
-        endpoint.signer = self._keys.admit(surrogate, admitted.signer)
+        endpoint.signer = self.keys.admit(surrogate, admitted.signer)
         status = self._await_running(endpoint, began, giver)
         running = time.monotonic() - began
         cursor = self._cursor(status) if stateful else self._session.journal.base
@@ -261,6 +263,7 @@ class Replicas:
     def _connect(self, surrogate: str) -> tuple[Link, Link]:
         """The two links to a surrogate, at once; meanwhile the one for home's chunks, if it can."""
         peer = self._settings.surrogate(surrogate)
+        self.keys.require_none_banned(surrogate, peer)
         if self._home:
             self._links.get(chunks_link(HOME), self._settings.home, Lane.BULK).want()
         with ThreadPoolExecutor(max_workers=1) as pool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from client.endpoints import HOME, HomeEndpoint
 from client.fits import Fit, fits
 from client.home import HomeService
 from client.journal import Journal
-from client.latest import Latest, StateOlder
+from client.latest import Known, Latest, require_latest
 from client.log_keys import LogKeys
 from client.planner import Plan
 from client.prestage import Prestager
@@ -38,7 +38,8 @@ from client.sources import Sources
 from images import Manifest
 from replay.adapters import EARLY
 from satchel.errors import SatchelError, StateError, UnavailableError, UnsupportedError
-from satchel.ids import CheckpointId
+from satchel.ids import CheckpointId, OperationNumber
+from satchel.moments import written_now
 from satchel.names import check_name
 from satchel.progress import Progress, silent
 from wire import Links
@@ -161,8 +162,7 @@ class Runner:
             journal.cut(manifest.operation)
         if not accepted.log:
             require_sealed(journal, manifest.operation, reached)
-        if stateful:
-            self._require_latest(journal, manifest, reached, accepted)
+        self._require_latest(journal.last, manifest, reached, accepted)
         self._started = self._start_parts(self._session, manifest)
         self._join_home()
 
@@ -344,19 +344,27 @@ class Runner:
         return self._home
 
     def _require_latest(
-        self, journal: Journal, manifest: Manifest, home: HomeService | None, accepted: Accepted
+        self,
+        last: OperationNumber,
+        manifest: Manifest,
+        home: HomeService | None,
+        accepted: Accepted,
     ) -> None:
         """What home has counts; without home, nothing older than what was known here."""
         known = self._latest.get(self.service)
-        if home is None and journal.last < known and accepted.older != manifest.id:
-            raise StateOlder(self.service, journal.last, known, manifest.id)
-        self._latest.put(self.service, journal.last)
+        if home is None and accepted.older != manifest.id:
+            require_latest(known, manifest, last, written_now())
+            known = replace(known, last=last).with_checkpoint(manifest)
+        else:
+            known = Known(last).with_checkpoint(manifest)
+        self._latest.put(self.service, known)
 
     def _note_latest(self, session: Session) -> None:
-        """Of a session that has started and is stateful; never fails."""
-        if self._started and session.stateful:
+        """Of a session that has started; never fails."""
+        if self._started:
             try:
-                self._latest.put(self.service, session.journal.last)
+                known = replace(self._latest.get(self.service), last=session.journal.last)
+                self._latest.put(self.service, known.with_checkpoint(self.manifest))
             except OSError as error:
                 logger.warning("%s: an older state will not be noticed: %s", self.service, error)
 

@@ -29,7 +29,7 @@ from homeserver.records import CheckpointShelf, ServiceRecord
 from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
 from hypervisor import MachineUnsupported
-from images import SIGNATURE_NAMESPACE, Manifest
+from images import SIGNATURE_NAMESPACE, Freshness, Manifest
 from replay import Early, Log, Operation, OperationGap, OperationsCut, Response, kept_key
 from replica import DeltaMaker, Frozen, Replica, ReplicaFailed, ReplicaState
 from satchel.errors import (
@@ -356,10 +356,11 @@ class Service:
     ) -> Checkpoint:
         """Called with `_life`."""
         latest = self.shelf.latest()
+        created = moment_after([latest.created] if latest else [])
         manifest = Manifest(
             service=self.name,
             parent=parent.id if parent else None,
-            created=moment_after([latest.created] if latest else []),
+            created=created,
             operation=frozen.operation,
             machine=machine,
             adapter=adapter,
@@ -367,6 +368,7 @@ class Service:
             volumes=frozen.volumes,
             profile=learnt.profile,
             working_set=learnt.working_set,
+            freshness=Freshness.after(latest, created, self._settings.checkpoint_days),
         )
         signature = self._identity.sign(manifest.to_bytes(), SIGNATURE_NAMESPACE)
         self.shelf.add(manifest, signature)

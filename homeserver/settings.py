@@ -31,6 +31,8 @@ class HomeSettings:
     keep_weekly:       the same for weeks
     keep_monthly:      the same for months
     keep_yearly:       the same for years
+    checkpoint_days:   so long a checkpoint is used where home cannot be asked, as on a stick that
+        was found again; 0: for ever
     driver:            what makes the machines: `qemu`, `libvirt`, or `auto`, which takes libvirt
         where its daemon answers and has just started a small machine, and says which it takes
     threads:           requests answered at once
@@ -62,6 +64,7 @@ class HomeSettings:
     keep_weekly: int = 0
     keep_monthly: int = 0
     keep_yearly: int = 0
+    checkpoint_days: int = 180
     driver: Literal["auto", "qemu", "libvirt"] = "auto"
     threads: int = 16
     operation_seconds: float = 300.0
@@ -78,7 +81,9 @@ class HomeSettings:
     def __post_init__(self) -> None:
         positive = ("keep_checkpoints", "threads", "operation_seconds", "lease_seconds")
         require_numbers(
-            self, positive=(*positive, "share_lease_seconds"), not_negative=("unpacked_mib",)
+            self,
+            positive=(*positive, "share_lease_seconds"),
+            not_negative=("unpacked_mib", "checkpoint_days"),
         )
         _ = self.policy, self.machine  # their numbers are checked
 

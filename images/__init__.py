@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from images.layers import LayerInvalid
     from images.manifest import (
         SIGNATURE_NAMESPACE,
+        Freshness,
         Manifest,
         ManifestInvalid,
         ManifestUnsupported,
@@ -74,6 +75,7 @@ __all__ = [
     "ContainerRefused",
     "DiskImageInvalid",
     "DiskRefused",
+    "Freshness",
     "ImageDamaged",
     "ImageNotBuilt",
     "KernelFiles",

@@ -16,19 +16,20 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from chunkstore import TableRoot
 from hypervisor import MachineSpec
 from satchel.errors import IntegrityError, SatchelError, UnsupportedError
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber
+from satchel.moments import written
 from satchel.names import NAME
 
-VERSION = 3
-"""1: without a profile. 2: with one. 3: `machine` says whether it is portable."""
+VERSION = 4
+"""1: without a profile. 2: with one. 3: `machine` says whether it is portable. 4: `freshness`."""
 
-READ_VERSIONS = (2, 3)
+READ_VERSIONS = (2, 3, 4)
 """A manifest of version 2 is one whose machine does not say whether it is portable; it is not."""
 
 SIGNATURE_NAMESPACE = "satchel-checkpoint"
@@ -41,6 +42,7 @@ ALGORITHMS = {"block": BLOCK_SIZE, "chunk": "sha1+sha256"}
 RAM_VOLUME = "ram"
 
 OPERATION_LIMIT = (1 << 63) - 1
+EPOCH_LIMIT = (1 << 63) - 1
 VOLUME_SIZE_LIMIT = 1 << 48
 DEVICE_STATE_LIMIT = 64 << 20
 WORKING_SET_LIMIT = 512 << 20
@@ -57,6 +59,7 @@ _FIELDS = (
 )
 _ADAPTER_FIELDS = {"kind": str, "port": int, "stateful": bool, "state": list, "read_only": list}
 _ID = re.compile(r"[0-9a-f]{16}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00")
 _PATH = re.compile(r"/[!-~]*")
 _METHOD_PATH = re.compile(r"[A-Z]{1,20} /[!-~]{0,200}")
@@ -77,11 +80,52 @@ class ManifestUnsupported(UnsupportedError):
 
 
 @dataclass(frozen=True)
+class Freshness:
+    """Where a checkpoint stands among those of its service, and until when it may be used where
+    its owner cannot be asked.
+
+    epoch: 1 for the first one, and one more for each later one. previous: SHA-256 of the canonical
+    bytes of the one that was made before, in hex; None where there was none. expires: a moment as
+    `created` is; None: never.
+    """
+
+    epoch: int
+    previous: str | None
+    expires: str | None
+
+    @classmethod
+    def after(cls, latest: Manifest | None, created: str, days: int) -> Freshness:
+        """Of the checkpoint after `latest`, made then; it expires after `days`, with 0 never."""
+        epoch, previous = (latest.epoch, latest.digest) if latest else (0, None)
+        ends = datetime.fromisoformat(created) + timedelta(days=days)
+        return cls(epoch + 1, previous, written(ends) if days else None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"epoch": self.epoch, "previous": self.previous, "expires": self.expires}
+
+    @classmethod
+    def from_json(cls, value: object) -> Freshness:
+        """Raises ManifestInvalid."""
+        fields = _object("freshness", value)
+        _exactly("freshness", fields, ("epoch", "previous", "expires"))
+        epoch = _number("freshness.epoch", fields["epoch"], EPOCH_LIMIT)
+        previous, expires = fields["previous"], fields["expires"]
+        if epoch < 1:
+            raise ManifestInvalid("freshness.epoch", "the first one is 1")
+        return cls(
+            epoch,
+            None if previous is None else _matching("freshness.previous", previous, _DIGEST),
+            None if expires is None else _moment("freshness.expires", expires),
+        )
+
+
+@dataclass(frozen=True)
 class Manifest:
     """A checkpoint of one service.
 
     parent: the checkpoint that its replica was resumed from or that was taken before. created: UTC,
-    microseconds, as datetime.isoformat writes it. operation: the last one that the machine has
+    microseconds, as datetime.isoformat writes it. freshness: None in one of version 2 or 3, which
+    does not say it. operation: the last one that the machine has
     executed. machine: a MachineSpec as JSON. adapter: what a recipe says about operations.
     device_state: a blob. volumes: "ram" and the disks of the machine spec. working_set: a blob, the
     blocks that a resumed machine touches first; None where nobody found out. profile: a blob, what
@@ -98,16 +142,29 @@ class Manifest:
     volumes: Mapping[str, TableRoot]
     working_set: TableRoot | None = None
     profile: TableRoot | None = None
+    freshness: Freshness | None = None
 
     @property
     def version(self) -> int:
         """Of the format: VERSION, but for a manifest that was read and is older."""
-        return VERSION if "portable" in self.machine else READ_VERSIONS[0]
+        if self.freshness:
+            return VERSION
+        return 3 if "portable" in self.machine else 2
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical bytes, in hex."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
 
     @property
     def id(self) -> CheckpointId:
-        """The first 16 hex digits of the SHA-256 of the canonical bytes."""
-        return CheckpointId(hashlib.sha256(self.to_bytes()).hexdigest()[:16])
+        """The first 16 hex digits of the digest."""
+        return CheckpointId(self.digest[:16])
+
+    @property
+    def epoch(self) -> int:
+        """Of its freshness; 0 where it has none."""
+        return self.freshness.epoch if self.freshness else 0
 
     @property
     def age(self) -> tuple[OperationNumber, str]:
@@ -127,7 +184,9 @@ class Manifest:
 
     def to_json(self) -> dict[str, Any]:
         """The manifest in JSON types."""
+        freshness = {"freshness": self.freshness.to_json()} if self.freshness else {}
         return {
+            **freshness,
             "version": self.version,
             "algorithms": ALGORITHMS,
             "service": self.service,
@@ -182,12 +241,12 @@ class Manifest:
                 why=f"this Satchel knows version {known} with {ALGORITHMS['chunk']}",
                 fix=fix,
             )
-        _exactly("", fields, _FIELDS)
+        _exactly("", fields, (*_FIELDS, *(["freshness"] if version == VERSION else [])))
         spec = _machine(fields["machine"], version)
         return cls(
             service=_matching("service", fields["service"], NAME),
             parent=_parent(fields["parent"]),
-            created=_moment(fields["created"]),
+            created=_moment("created", fields["created"]),
             operation=OperationNumber(_number("operation", fields["operation"], OPERATION_LIMIT)),
             machine=_object("machine", fields["machine"]),
             adapter=_adapter(fields["adapter"]),
@@ -195,11 +254,12 @@ class Manifest:
             volumes=_volumes(fields["volumes"], spec),
             working_set=_blob("working_set", fields, WORKING_SET_LIMIT),
             profile=_blob("profile", fields, PROFILE_LIMIT),
+            freshness=Freshness.from_json(fields["freshness"]) if version == VERSION else None,
         )
 
 
 def _machine(value: object, version: int) -> MachineSpec:
-    if isinstance(value, dict) and ("portable" in value) != (version == VERSION):
+    if isinstance(value, dict) and ("portable" in value) != (version > 2):
         raise ManifestInvalid("machine.portable", f"in version {version} it has no such place")
     try:
         return MachineSpec.from_json(value)
@@ -306,12 +366,12 @@ def _parent(value: object) -> CheckpointId | None:
     return None if value is None else CheckpointId(_matching("parent", value, _ID))
 
 
-def _moment(value: object) -> str:
-    text = _matching("created", value, _MOMENT)
+def _moment(field: str, value: object) -> str:
+    text = _matching(field, value, _MOMENT)
     try:
         datetime.fromisoformat(text)
     except ValueError as error:
-        raise ManifestInvalid("created", str(error)) from error
+        raise ManifestInvalid(field, str(error)) from error
     return text
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from surrogate.prefetch import Coming, Prefetcher
     from surrogate.readahead import Readahead
     from surrogate.settings import SurrogateSettings
-    from surrogate.sources import MediaSource, SocketSource, StoreSource, forwarded
+    from surrogate.sources import SocketSource, StoreSource, forwarded
 else:
     __getattr__ = deferred(__name__)
 
@@ -39,7 +39,6 @@ __all__ = [
     "Coverage",
     "Fetcher",
     "Host",
-    "MediaSource",
     "Prefetcher",
     "Prior",
     "Readahead",

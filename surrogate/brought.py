@@ -66,11 +66,6 @@ class Brought:
             for root in [*self._roots][:-ROOTS_KEPT]:
                 del self._roots[root]
 
-    def has(self, roots: Iterable[TableRoot]) -> bool:
-        """Whether all of these are its own."""
-        with self._lock:
-            return all(root in self._roots for root in roots)
-
     def records(self, refs: bytes) -> bytes:
         """The pack records of those of n references that are its own and are here."""
         allowed = self._own(split_refs(refs))

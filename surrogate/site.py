@@ -5,25 +5,26 @@
 Both serve every replica here. That gives little away: a chunk is had only by who names it with its
 SHA-256, and what comes is verified. A peer answers on a Unix socket which this host reaches over an
 OpenSSH link of its own, or which an operator forwards; the socket offers chunks and nothing else.
-In return this host offers its cache to its peers.
+In return this host offers its cache to its peers. A medium is read by a process of its own that can
+do nothing else (surrogate.media_reader).
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
 from flask import Blueprint, Flask
 
-from chunkstore import Media, Store, answering_places
+from chunkstore import Store, answering_places
 from satchel.errors import SatchelError
 from surrogate.brought import Brought
 from surrogate.fetching import Exchange, Supplier
+from surrogate.media_reader import MediaReader
 from surrogate.settings import SurrogateSettings
-from surrogate.sources import PEER, MediaSource, SocketSource
+from surrogate.sources import PEER, SocketSource
 from wire import Lane, Links, Peer, Turnstile, bound_json, chunk_routes, install_errors
 
 logger = logging.getLogger(__name__)
@@ -107,21 +108,21 @@ class Site:
     def _begin(self, root: Path) -> None:
         """Without the lock: a bad stick is read for long, and others ask what is here."""
         try:
-            media = Media.open(root)
-            name = f"media-{uuid.UUID(media.uuid).hex[:8]}"
-        except (SatchelError, OSError, ValueError) as error:
+            media = MediaReader(root, self._settings.run / "media")
+        except (SatchelError, OSError) as error:
             if self._refused.get(root) != str(error):
                 logger.warning("the medium at %s is of no use: %s", root, error)
             self._refused[root] = str(error)
             return
         with self._lock:
             known = {supplier.source.name for supplier in self._media.values()}
-            if name in known or self._closing.is_set():
-                media.close()  # one medium at two places
-                return
-            logger.info("medium %s at %s: %d chunks", name, root, media.chunks)
-            supplier = self._media[root] = Supplier(MediaSource(name, media), shared=True)
-            self._exchange.join(supplier)
+            wanted = media.name not in known and not self._closing.is_set()
+            if wanted:
+                logger.info("medium %s at %s: %d chunks", media.name, root, media.chunks)
+                supplier = self._media[root] = Supplier(media, shared=True)
+                self._exchange.join(supplier)
+        if not wanted:
+            media.close()  # one medium at two places
 
     def _end(self, supplier: Supplier) -> None:
         self._exchange.part(supplier)

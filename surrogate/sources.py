@@ -3,7 +3,7 @@
 """The sources of chunks that a surrogate has.
 
 - a socket: what a client forwarded (its media, home through it), or the chunks of a peer surrogate
-- a medium: plugged into the surrogate itself
+- a medium: plugged into the surrogate itself, behind the socket of its reader
 - a store: this host's own
 
 All of them are given references or places and give records; what comes is verified by whoever
@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from chunkstore import Below, Media, Store, encode_places, records_below
+from chunkstore import Below, Store, encode_places, records_below
 from satchel.errors import NotFoundError, StateError
 from surrogate.fetching import Prior
 from wire import Arrivals, ChunkClient, HttpClient, PeerTimeout, PeerUnreachable, Priority
@@ -127,30 +127,6 @@ def _identity(socket: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_ctime_ns
-
-
-class MediaSource:
-    """A medium that this host can read. It owns it."""
-
-    prior = PLUGGED
-
-    def __init__(self, name: str, media: Media) -> None:
-        self.name = name
-        self._media = media
-
-    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
-        """Raises MediaGone."""
-        return self._media.records(refs)
-
-    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
-        """Raises MediaGone."""
-        return records_below(self._media.records, places)
-
-    def renewed(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        self._media.close()
 
 
 class StoreSource:

@@ -12,6 +12,7 @@ loop, tun, userns, websocket, kvm. What is lacking is the reason of the skip. In
 --nightly a skip that tests/expected-skips.txt does not name fails.
 """
 
+import ctypes
 import functools
 import os
 import shutil
@@ -67,6 +68,10 @@ def _has_kvm() -> bool:
     return ("vmx" in flags or "svm" in flags) and _opens("/dev/kvm")
 
 
+def _has_landlock() -> bool:
+    return ctypes.CDLL(None).syscall(444, None, 0, 1) > 0
+
+
 def _maps_mounts() -> bool:
     major, minor = os.uname().release.split(".")[:2]
     return (int(major), int(minor)) >= (6, 6)
@@ -76,6 +81,7 @@ _CAPABILITIES: dict[str, tuple[Callable[[], bool], str]] = {
     "root": (_is_root, "the tests run as a user"),
     "netns": (lambda: _is_root() and _unshares("--net"), "network namespaces cannot be made"),
     "fuse": (lambda: _opens("/dev/fuse"), "/dev/fuse cannot be opened"),
+    "landlock": (_has_landlock, "the kernel has no Landlock"),
     "mappings": (_maps_mounts, "the kernel is older than 6.6: no shared mappings on mounts"),
     "caldav": (
         lambda: _succeeds("/usr/bin/python3", "-c", "import caldav"),

@@ -152,8 +152,20 @@ def known_hosts_line(address: str, port: int, public: str) -> str:
 def knows_host(known_hosts: Path, address: str, port: int) -> bool:
     """Whether a known_hosts file has a key, or an authority, for the sshd at this address; names
     there may be hashed. Raises UnsupportedError."""
+    return _known_lines(known_hosts, address, port).returncode == 0
+
+
+def known_fingerprints(known_hosts: Path, address: str, port: int) -> list[str]:
+    """Of the keys that a known_hosts file has for the sshd at this address. An authority is no such
+    key: it stands for all hosts of a site. Raises UnsupportedError."""
+    lines = _known_lines(known_hosts, address, port).stdout.decode("utf-8", "replace").splitlines()
+    keys = [line.partition(" ")[2] for line in lines if line[:1] not in ("#", "@")]
+    return [fingerprint(key) for key in keys if key]
+
+
+def _known_lines(known_hosts: Path, address: str, port: int) -> subprocess.CompletedProcess[bytes]:
     place = address if port == 22 else f"[{address}]:{port}"
-    return run_keygen(["ssh-keygen", "-F", place, "-f", str(known_hosts)]).returncode == 0
+    return run_keygen(["ssh-keygen", "-F", place, "-f", str(known_hosts)])
 
 
 def authorized_keys_line(public: str, command: str, *, comment: str) -> str:

@@ -8,8 +8,9 @@ import click
 
 from client.configuration import configuration
 from client.settings import ClientSettings
+from client.surrogate_keys import SurrogateKeys
 from console import json_option, show
-from satchel.errors import ConflictError
+from satchel.errors import ConflictError, NotFoundError
 from satchel.names import check_name
 
 
@@ -54,3 +55,20 @@ def rm(context: click.Context, name: str, as_json: bool) -> None:
     settings.surrogate(name)
     configuration(context).remove(f"surrogates.{name}")
     show({"removed": name}, as_json=as_json)
+
+
+@command.command("forget")
+@click.argument("name")
+@json_option
+@click.pass_context
+def forget(context: click.Context, name: str, as_json: bool) -> None:
+    """Forget what surrogate NAME signs with, and was proved to do.
+
+    A surrogate that was banned is used again then.
+    """
+    settings = context.obj
+    assert isinstance(settings, ClientSettings)
+    check_name(name, "surrogate")
+    if not SurrogateKeys(settings.state).forget(name):
+        raise NotFoundError(f"nothing is known of a surrogate {name}", why="it has signed nothing")
+    show({"forgotten": name}, as_json=as_json)

@@ -2,21 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a client keeps of services: docs/formats/known.md."""
 
+import dataclasses
 import stat
 from pathlib import Path
 
 import pytest
 
-from client.latest import Latest
+from client.latest import NOTHING, Known, Latest, StateOlder, require_latest
 from client.log_keys import LogKeys
+from images import Freshness, Manifest
 from satchel.errors import IntegrityError
 from satchel.ids import OperationNumber
+from tests.images.test_manifest import manifest as plain
 
 KEY = bytes(range(32))
 
 
 def test_golden_bytes(tmp_path: Path) -> None:
-    Latest(tmp_path / "latest").put("notes", OperationNumber(157))
+    Latest(tmp_path / "latest").put("speech", Known(OperationNumber(157), 12, "5f" * 32))
+    content = b"157 12 " + b"5f" * 32 + b"\n"
+    assert (tmp_path / "latest" / "speech").read_bytes() == content
+    Latest(tmp_path / "latest").put("notes", Known(OperationNumber(157)))
     assert (tmp_path / "latest" / "notes").read_bytes() == bytes.fromhex("31 35 37 0a")
     LogKeys(tmp_path / "keys").keep("notes", KEY)
     kept = tmp_path / "keys" / "notes"
@@ -27,17 +33,55 @@ def test_golden_bytes(tmp_path: Path) -> None:
 
 def test_the_newest_is_known(tmp_path: Path) -> None:
     latest = Latest(tmp_path / "latest")
-    assert latest.get("notes") == 0
+    assert latest.get("notes") == NOTHING
     for number in (5, 7, 7, 3):
-        latest.put("notes", OperationNumber(number))
-        assert latest.get("notes") == number
-    assert latest.get("speech") == 0
+        known = Known(OperationNumber(number), 2 * number, f"{number:064x}")
+        latest.put("notes", known)
+        assert latest.get("notes") == known
+    assert latest.get("speech") == NOTHING
 
 
-@pytest.mark.parametrize("damaged", [b"", b"7", b"-7\n", b"7\n7\n", b"1" * 20 + b"\n", b"\xff\n"])
+def manifest(created: str, *, days: int = 0, before: Manifest | None = None) -> Manifest:
+    freshness = Freshness.after(before, created, days)
+    return dataclasses.replace(plain(), created=created, freshness=freshness)
+
+
+DAYS = [f"2026-01-{day:02}T00:00:00.000000+00:00" for day in range(1, 29)]
+LAST = OperationNumber(7)
+
+
+def test_a_checkpoint_that_has_expired_is_refused() -> None:
+    checkpoint = manifest(DAYS[0], days=10)
+    require_latest(NOTHING, checkpoint, LAST, DAYS[10])
+    with pytest.raises(StateOlder, match="has expired"):
+        require_latest(NOTHING, checkpoint, LAST, DAYS[11])
+    require_latest(NOTHING, manifest(DAYS[0]), LAST, DAYS[27])  # it never does
+    require_latest(NOTHING, plain(), LAST, DAYS[27])  # nor does one that does not say
+
+
+def test_another_line_of_checkpoints_is_refused() -> None:
+    first = manifest(DAYS[0])
+    second, other = manifest(DAYS[1], before=first), manifest(DAYS[2], before=first)
+    third, fourth = manifest(DAYS[3], before=second), manifest(DAYS[4], before=other)
+    known = Known(LAST).with_checkpoint(second)
+    assert (known.epoch, known.digest) == (2, second.digest)
+    for same in (first, second, third, manifest(DAYS[5], before=third)):
+        require_latest(known, same, LAST, DAYS[6])
+    for another in (other, fourth):
+        with pytest.raises(StateOlder, match=f"another line.*--accept-older {another.id}"):
+            require_latest(known, another, LAST, DAYS[6])
+    assert known.with_checkpoint(first) == known
+    with pytest.raises(StateOlder, match="ends with operation 6"):
+        require_latest(known, second, OperationNumber(6), DAYS[6])
+
+
+DAMAGED = [b"", b"7", b"-7\n", b"7\n7\n", b"1" * 20 + b"\n", b"\xff\n", b"7 1\n", b"7 1 5f\n"]
+
+
+@pytest.mark.parametrize("damaged", DAMAGED)
 def test_what_is_damaged_is_not_there(tmp_path: Path, damaged: bytes) -> None:
     (tmp_path / "notes").write_bytes(damaged)
-    assert Latest(tmp_path).get("notes") == 0
+    assert Latest(tmp_path).get("notes") == NOTHING
     assert LogKeys(tmp_path).get("notes") is None
 
 

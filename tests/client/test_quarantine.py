@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from client import quarantine
+from client.surrogate_keys import SurrogateBanned, SurrogateKeys
 from replay import Operation
 from replay.frames import Frame
 from tests.client.test_runner import replica_states
@@ -104,6 +105,10 @@ def test_one_that_strays_again_and_again_is_brought_up_a_few_times_only(
     answer = post(url)
     assert answer.headers["X-Satchel-Leader"] == "home"
     carried.spots["a"].driver.guest = ScriptedGuest
+    assert "a is banned: it was proved too often to lie" in caplog.text
+    with pytest.raises(SurrogateBanned, match="a is banned"):
+        runner.move("a")
+    assert SurrogateKeys(runner.settings.state).forget("a")
     runner.move("a")
     assert post(url).status_code == 200
     assert eventually(lambda: replica_states(runner)["a"] == "joined")

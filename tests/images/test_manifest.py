@@ -12,7 +12,7 @@ import pytest
 
 from chunkstore import TableRoot
 from hypervisor import MachineSpec
-from images import Manifest, ManifestInvalid, ManifestUnsupported
+from images import Freshness, Manifest, ManifestInvalid, ManifestUnsupported
 from images.manifest import SIZE_LIMIT
 from satchel.errors import SatchelError
 from satchel.ids import CheckpointId, ChunkRef, OperationNumber
@@ -33,6 +33,13 @@ GOLDEN = (
     b'"size":268435456}},"working_set":null}\n'
 )
 GOLDEN_ID = "0109251f745c0da6"
+
+FRESH = GOLDEN.replace(
+    b'"machine":{',
+    b'"freshness":{"epoch":12,"expires":"2026-07-01T03:04:05.000006+00:00",'
+    b'"previous":"0404040404040404040404040404040404040404040404040404040404040404"},"machine":{',
+).replace(b'"version":3', b'"version":4')
+FRESH_ID = "f362757b51a3fab3"
 
 OLD = (
     GOLDEN.replace(b'"machine_type":"pc-q35-5.1"', b'"machine_type":"pc-q35-7.2"')
@@ -95,6 +102,24 @@ def removed(*path: str) -> Callable[[dict[str, Any]], None]:
 def test_the_bytes_and_the_id_are_pinned() -> None:
     assert manifest().to_bytes() == GOLDEN
     assert manifest().id == GOLDEN_ID
+
+
+def test_one_that_says_where_it_stands_has_version_4() -> None:
+    fresh = Freshness(12, "04" * 32, "2026-07-01T03:04:05.000006+00:00")
+    original = dataclasses.replace(manifest(), freshness=fresh)
+    assert (original.to_bytes(), original.id) == (FRESH, FRESH_ID)
+    assert Manifest.from_bytes(FRESH) == original
+    after = Freshness.after(original, original.created, 180)
+    assert after == Freshness(13, original.digest, "2026-07-01T03:04:05.000006+00:00")
+    assert Freshness.after(None, original.created, 0) == Freshness(1, None, None)
+    for key, value in [("epoch", 0), ("epoch", "1"), ("previous", "04"), ("expires", "soon")]:
+        with pytest.raises(ManifestInvalid, match=f"freshness.{key}"):
+            Manifest.from_json({**original.to_json(), "freshness": {**fresh.to_json(), key: value}})
+    for version in (2, 3):
+        with pytest.raises(ManifestInvalid):
+            Manifest.from_json({**original.to_json(), "version": version})
+    with pytest.raises(ManifestInvalid, match="freshness"):
+        Manifest.from_json({**manifest().to_json(), "version": 4})
 
 
 def test_bytes_and_json_give_the_same_manifest() -> None:
@@ -263,7 +288,7 @@ def test_bytes_that_are_not_canonical_are_refused(data: bytes) -> None:
     "change",
     [
         changed("version", to=1),
-        changed("version", to=4),
+        changed("version", to=5),
         changed("version", to=10**19),
         changed("algorithms", "chunk", to="blake3"),
         removed("algorithms"),

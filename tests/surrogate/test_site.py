@@ -16,6 +16,7 @@ from satchel.names import BadName
 from satchel.settings import SettingsError
 from surrogate import SurrogateSettings
 from surrogate.fetching import Exchange, Fetcher
+from surrogate.media_reader import MediaReader
 from surrogate.site import Site, peer_app
 from surrogate.sources import SocketSource
 from testbed.sshd import Sshd
@@ -99,14 +100,14 @@ def test_a_stick_that_is_read_slowly_holds_up_no_status(
 ) -> None:
     site = spot.site()
     spot.stick("STICK", spot.refs)
-    opening, go_on, whole = threading.Event(), threading.Event(), Media.open
+    opening, go_on = threading.Event(), threading.Event()
 
-    def slow(root: Path) -> Media:
+    def slow(root: Path, run: Path) -> MediaReader:
         opening.set()
         go_on.wait(30.0)
-        return whole(root)
+        return MediaReader(root, run)
 
-    monkeypatch.setattr(Media, "open", slow)
+    monkeypatch.setattr("surrogate.site.MediaReader", slow)
     looking = threading.Thread(target=site.look)
     looking.start()
     assert opening.wait(30.0)

@@ -20,7 +20,8 @@ from homeserver.api import home_app
 from satchel.errors import SatchelError
 from satchel.ids import ZERO_REF, ChunkRef
 from surrogate.fetching import Fetcher, Source
-from surrogate.sources import MediaSource, SocketSource, StoreSource
+from surrogate.media_reader import MediaReader
+from surrogate.sources import SocketSource, StoreSource
 from tests.chunkstore.content import noise
 from wire import Priority, chunk_routes, install_errors, serve
 
@@ -65,7 +66,9 @@ def made(kind: str, folder: Path, store: Store, refs: bytes) -> tuple[Source, Ca
     media = Media.init(folder / "stick")
     media.add(store, refs)
     if kind == "plugged":
-        return MediaSource(kind, media), media.close
+        media.close()
+        reader = MediaReader(folder / "stick", folder / "r")
+        return reader, reader.close
     return over_socket(kind, media_app(media, Foreground(), Way()), folder)
 
 
