@@ -1,10 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """A home on a host whose KVM works; tests/kvm has it run there. A service boots under KVM because
-KVM is there, portable or not, and its clock is the one that its machine can have."""
+KVM is there, portable or not, and its clock is the one that its machine can have.
+
+A service that was emulated goes on under KVM. SATCHEL_HANDED has `home`, that home's folder, and
+`answers`, those of a machine that has never moved. `left/home` is left to the host beside, and
+`left/booted`, that of the portable service which booted here.
+"""
 
 import dataclasses
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -13,8 +19,13 @@ import pytest
 from homeserver import Home, HomeSettings
 from hypervisor import MachineSpec, QemuDriver
 from testbed.built import built_image, cache_folder
+from tests.homeserver.travelling import travel
+from tests.replica.machine import asked
+from tests.replica.notebook import notebook
 
 pytestmark = [pytest.mark.kvm, pytest.mark.machine]
+
+HANDED = Path(os.environ["SATCHEL_HANDED"])
 
 CLOCK = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
@@ -62,10 +73,19 @@ def test_a_service_boots_under_kvm_with_the_clock_that_its_machine_can_have(
             print(f"portable {portable}: a look at the clock takes {float(said):.2f} us")
             service.stop()
             service.launch()
-        latest = service.shelf.latest()
-        assert latest is not None
-        spec = MachineSpec.from_json(latest.machine)
+        list(service.answer([notebook(1)]))
+        assert asked(service.replica()).startswith(f"{notebook(1).time_ns} ")
+        spec = MachineSpec.from_json(service.checkpoint().manifest.machine)
         assert (spec.accelerator, spec.portable) == ("kvm", portable)
     finally:
         home.close()
-        shutil.rmtree(settings.data)
+    if portable:
+        shutil.copytree(settings.data, HANDED / "left" / "booted", symlinks=True)
+    shutil.rmtree(settings.data)
+
+
+def test_a_home_that_emulated_goes_on_and_is_handed_back(short_path: Path) -> None:
+    data, answers = short_path / "data", json.loads((HANDED / "answers").read_text())
+    shutil.copytree(HANDED / "home", data, symlinks=True)
+    travel(data, short_path / "run", "kvm", answers)
+    shutil.copytree(data, HANDED / "left" / "home", symlinks=True)
