@@ -46,7 +46,8 @@ _POLL_SECONDS = 0.005
 _FILE = "ram"
 _MOUNTED = Path("/dev/fd/9")
 """What nbdfuse calls a mount that satchel.rooms made for it."""
-_TUNING = {"strict_limit": "0", "max_ratio": "100"}
+_TUNING = {"max_ratio": "100", "strict_limit": "0"}
+"""strict_limit: a file of Linux 6.2 and later. Debian 12 has 6.1."""
 
 
 class RamMountFailed(UnavailableError):
@@ -69,7 +70,7 @@ class RamMount:
         self._nbdfuse = nbdfuse
         self._room = room
         self.tuned = _tune(
-            _device(mountpoint, room), {**_TUNING, "read_ahead_kb": str(read_ahead_kib)}
+            _device(mountpoint, room), {"read_ahead_kb": str(read_ahead_kib), **_TUNING}
         )
 
     @classmethod
@@ -197,7 +198,8 @@ def _tune(device: str, values: dict[str, str]) -> bool:
     folder = Path("/sys/class/bdi") / device
     try:
         for name, value in values.items():
-            (folder / name).write_text(value, encoding="ascii")
+            if name != "strict_limit" or (folder / name).exists():
+                (folder / name).write_text(value, encoding="ascii")
     except OSError:
         return False
     return True

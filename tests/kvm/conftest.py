@@ -31,6 +31,7 @@ ESSENTIALS = (
     "tests/hypervisor/test_contract.py::test_generations_of_checkpoint_and_resume[qemu]",
     "tests/hypervisor/test_ram.py::test_a_resumed_machine_reads_only_what_it_touches",
     "tests/hypervisor/test_ram.py::test_no_huge_page_is_advised",
+    "tests/hypervisor/test_ram.py::test_read_ahead_is_what_was_asked_for",
 )
 
 

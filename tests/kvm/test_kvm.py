@@ -31,6 +31,8 @@ pytestmark = [
         "test_generations_of_checkpoint_and_resume[qemu]",
         "test_a_resumed_machine_reads_only_what_it_touches",
         "test_no_huge_page_is_advised",
+        "test_read_ahead_is_what_was_asked_for[0-4-4]",
+        "test_read_ahead_is_what_was_asked_for[128-64-128]",
     ],
 )
 def test_there(under_kvm: UnderKvm, name: str) -> None:
