@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """What every machine promises, asked of machines under KVM: the whole contract, ten generations,
-determinism, a hand-over between surrogates, and a home whose services boot under KVM."""
+determinism, a hand-over between surrogates, and a home whose services boot under KVM and go on
+under emulation."""
 
 from pathlib import Path
 
