@@ -21,6 +21,13 @@ from wire import Link, Links
 FIT_SECONDS = 30.0
 """How long a surrogate may take to say it: the first answer tries KVM out."""
 
+CHOICES: Mapping[str, Mapping[str, Any]] = {
+    "portable = true": {"portable": True},
+    "portable = false, booted under KVM": {"portable": False, "accelerator": "kvm"},
+    "portable = false, booted under emulation": {"portable": False, "accelerator": "tcg"},
+}
+"""What a recipe can say of a machine, and where it first boots: what its spec has then."""
+
 
 @dataclass(frozen=True)
 class Fit:
@@ -53,6 +60,14 @@ def fits(settings: ClientSettings, machine: Mapping[str, Any], names: Sequence[s
     ):
         asked = [pool.submit(_ask, links.get(name, peer), machine) for name, peer in peers.items()]
         return [one.result() for one in asked]
+
+
+def reach(
+    settings: ClientSettings, machine: Mapping[str, Any], names: Sequence[str]
+) -> dict[str, list[Fit]]:
+    """What each surrogate says of that machine as each of CHOICES would make it. Raises what `fits`
+    raises."""
+    return {choice: fits(settings, {**machine, **said}, names) for choice, said in CHOICES.items()}
 
 
 def _ask(link: Link, machine: Mapping[str, Any]) -> Fit:

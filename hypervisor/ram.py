@@ -8,7 +8,8 @@ guest has changed it. What would spoil that, and what is done about it:
 - Read-ahead: around each page the kernel would read 128 KB. Set to 0; but for a first boot on a
   volume of zeros, which costs nothing to read, it halves the time, so mount() can leave it.
 - Write-back limits: the kernel trusts FUSE with 1 % of its dirty memory, and lets a writer sleep
-  beyond that. Both limits are lifted. (This and the read-ahead need root; see `tuned`.)
+  beyond that. The first limit is lifted, and the second where it can be, on Linux 6.2 and later.
+  (This and the read-ahead need root; see `tuned`.)
 - Each open() of a FUSE file throws away its pages, those that a machine has mapped as well. With
   the option kernel_cache it does not. That is right here: nothing else writes to the export.
 - nbdfuse has four connections that take requests in turn, and one that waits for an answer takes no
@@ -46,7 +47,7 @@ _POLL_SECONDS = 0.005
 _FILE = "ram"
 _MOUNTED = Path("/dev/fd/9")
 """What nbdfuse calls a mount that satchel.rooms made for it."""
-_TUNING = {"strict_limit": "0", "max_ratio": "100"}
+_TUNING = {"max_ratio": "100", "strict_limit": "0"}
 
 
 class RamMountFailed(UnavailableError):
@@ -69,7 +70,7 @@ class RamMount:
         self._nbdfuse = nbdfuse
         self._room = room
         self.tuned = _tune(
-            _device(mountpoint, room), {**_TUNING, "read_ahead_kb": str(read_ahead_kib)}
+            _device(mountpoint, room), {"read_ahead_kb": str(read_ahead_kib), **_TUNING}
         )
 
     @classmethod
@@ -197,7 +198,8 @@ def _tune(device: str, values: dict[str, str]) -> bool:
     folder = Path("/sys/class/bdi") / device
     try:
         for name, value in values.items():
-            (folder / name).write_text(value, encoding="ascii")
+            if name != "strict_limit" or (folder / name).exists():
+                (folder / name).write_text(value, encoding="ascii")
     except OSError:
         return False
     return True

@@ -34,6 +34,9 @@ HANDED = "SATCHEL_TEST_NOTES"
 ACCELERATOR = os.environ.get("SATCHEL_TEST_ACCELERATOR")
 """What it is to run under, if not what it booted under."""
 
+START_SECONDS = 900.0 if ACCELERATOR == "kvm" else 60.0
+"""An end for a test whose machine never starts. Where tests ask for KVM, it is itself emulated."""
+
 
 @dataclass(frozen=True)
 class NotesCheckpoint:

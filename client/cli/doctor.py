@@ -16,7 +16,7 @@ from chunkstore import Media
 from client.checkpoints import candidates, verified
 from client.configuration import configuration
 from client.endpoints import HOME
-from client.fits import fits
+from client.fits import fits, reach
 from client.home import HomeService
 from client.preflight import preflight
 from client.settings import ClientSettings
@@ -44,6 +44,11 @@ DIFFERS = IntegrityError.exit_code
     multiple=True,
     help="Only ask that surrogate whether it can run SERVICE's machine; repeatable.",
 )
+@click.option(
+    "--choices",
+    is_flag=True,
+    help="With --host: which of them each choice of a recipe would reach.",
+)
 @json_option
 @click.pass_context
 def command(
@@ -51,6 +56,7 @@ def command(
     service: str | None,
     media: Path | None,
     hosts: tuple[str, ...],
+    choices: bool,
     as_json: bool,
 ) -> int:
     """Say what is missing, or whether replicas of SERVICE agree.
@@ -67,16 +73,22 @@ def command(
     With --host, say instead whether these surrogates can run the newest checkpoint that home has,
     or the medium with --media: under which accelerator, or why not and what can. Exits with 0
     where all can, with 10 where one cannot, with 8 where one does not answer.
+
+    With --choices too, say it for a machine that is portable, for one that only goes on under KVM,
+    and for one that only goes on under emulation. Exits with 8 where one does not answer, else
+    with 0.
     """
     settings = context.obj
     assert isinstance(settings, ClientSettings)
     if service is None:
-        if media or hosts:
+        if media or hosts or choices:
             raise UsageError("it is not said which service is meant", fix="name SERVICE as well")
         findings = preflight(settings, configuration(context).path)
         show_findings(findings, as_json=as_json)
         return exit_code(findings)
     check_name(service, "service")
+    if choices:
+        return _choices(settings, service, media, hosts, as_json=as_json)
     if hosts:
         return _hosts(settings, service, media, hosts, as_json=as_json)
     records = _logged(settings, media, service) if media else b""
@@ -108,6 +120,31 @@ def _hosts(
     if any(fit.runs is False for fit in found):
         return UnsupportedError.exit_code
     return 0 if all(fit.runs for fit in found) else UnavailableError.exit_code
+
+
+def _choices(
+    settings: ClientSettings,
+    service: str,
+    media: Path | None,
+    hosts: tuple[str, ...],
+    *,
+    as_json: bool,
+) -> int:
+    if not hosts:
+        raise UsageError("it is not said which surrogates to ask", fix="name each with --host")
+    found = reach(settings, _newest(settings, service, media).machine, hosts)
+    if as_json:
+        show(
+            {choice: [asdict(fit) for fit in those] for choice, those in found.items()},
+            as_json=True,
+        )
+    else:
+        for choice, those in found.items():
+            click.echo(choice)
+            for fit in those:
+                click.echo(f"  {fit}")
+    silent = any(fit.runs is None for those in found.values() for fit in those)
+    return UnavailableError.exit_code if silent else 0
 
 
 def _newest(settings: ClientSettings, service: str, media: Path | None) -> Manifest:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from client.cli.doctor import command
 from homeserver.doctor import _counters, excerpt
-from satchel.errors import NotFoundError
+from satchel.errors import NotFoundError, UsageError
 from tests.client.test_quarantine import Straying
 from tests.client.world import World, post
 from tests.needs import requires
@@ -50,6 +50,34 @@ def test_a_host_that_cannot_run_a_service_says_so_before_anybody_goes_there(worl
     assert (code, fit["runs"]) == (8, None)
     with pytest.raises(NotFoundError):
         doctor(world, "--host", "c")
+
+
+def test_what_a_recipe_can_choose_reaches_different_hosts(world: World) -> None:
+    """One emulates and has no KVM; the other has KVM, and may not emulate."""
+    world.home.launch("notes")
+    other = world.spots["b"]
+    other.driver.accelerators = ("kvm", "tcg")
+    other.host.settings = dataclasses.replace(other.host.settings, allow_emulation=False)
+    code, told = doctor(world, "--host", "a", "--host", "b", "--choices", "--json")
+    reached = {
+        choice: [fit["accelerator"] if fit["runs"] else None for fit in fits]
+        for choice, fits in told.items()
+    }
+    assert (code, reached) == (
+        0,
+        {
+            "portable = true": ["tcg", "kvm"],
+            "portable = false, booted under KVM": [None, "kvm"],
+            "portable = false, booted under emulation": ["tcg", None],
+        },
+    )
+    lines = doctor(world, "--host", "a", "--host", "b", "--choices")[1].splitlines()
+    assert lines[:3] == ["portable = true", "  a runs it under tcg", "  b runs it under kvm"]
+    assert "  b cannot run it: its machine is not portable, and was emulated; " in "\n".join(lines)
+    other.cut()
+    assert doctor(world, "--host", "b", "--choices")[0] == 8
+    with pytest.raises(UsageError, match="which surrogates to ask"):
+        doctor(world, "--choices")
 
 
 def test_a_plan_names_who_cannot_run_the_machine(world: World) -> None:

@@ -118,7 +118,7 @@ class Site(Protocol):
 
 class FakeSite:
     def __init__(self, folder: Path) -> None:
-        self._driver = FakeDriver(LineGuest)
+        self._driver = FakeDriver(LineGuest, accelerators=(ACCELERATOR,))
         ram = folder / "ram"
         make_sparse(ram, SPEC.memory_bytes)
         self.wiring = Wiring(folder, ram, {"disk0": "nbd+unix:///disk0?socket=/none"})

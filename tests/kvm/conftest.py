@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from chunkstore import Store
+from tests.homeserver.travelling import LEG, travel
 from tests.hypervisor.guest import make_guest
 from tests.hypervisor.handed import hand_first
 from tests.hypervisor.site import QemuSite
 from tests.kvm.machine import LEFT, Report, run_there
 from tests.leftovers import SHORT_PREFIX
 from tests.machines import NotesCheckpoint
-from tests.replica.machine import resumed
+from tests.replica.machine import asked, resumed
 from tests.replica.notebook import notebook
 
 OPERATIONS = 4
@@ -30,6 +31,7 @@ ESSENTIALS = (
     "tests/hypervisor/test_contract.py::test_generations_of_checkpoint_and_resume[qemu]",
     "tests/hypervisor/test_ram.py::test_a_resumed_machine_reads_only_what_it_touches",
     "tests/hypervisor/test_ram.py::test_no_huge_page_is_advised",
+    "tests/hypervisor/test_ram.py::test_read_ahead_is_what_was_asked_for",
 )
 
 
@@ -39,6 +41,15 @@ class UnderKvm:
 
     report: Report
     left: Path
+
+
+@dataclass(frozen=True)
+class NeverMoved:
+    """answers: to its operations, of one machine that stays where it is; said: what `travel` gives
+    after the last of them."""
+
+    answers: list[str]
+    said: tuple[str, str]
 
 
 @pytest.fixture(scope="session")
@@ -56,6 +67,34 @@ def handed_notes(notes_checkpoint: NotesCheckpoint, tmp_path: Path) -> Path:
     """A folder with what tests/surrogate/under_kvm.py is handed."""
     _hand_notes(notes_checkpoint, tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def never_moved(notes_checkpoint: NotesCheckpoint, tmp_path: Path, short_path: Path) -> NeverMoved:
+    """What `notes` answers where it stays on one emulated machine."""
+    numbers = range(1, 3 * LEG + 1)
+    state = list(notes_checkpoint.manifest.adapter["state"])
+    with (
+        Store.open(notes_checkpoint.copy_store(tmp_path / "stays")) as store,
+        resumed(notes_checkpoint, store, short_path / "c") as replica,
+    ):
+        answers = [replica.execute(notebook(number)).payload.hex() for number in numbers]
+        said = asked(replica)
+        return NeverMoved(answers, (replica.digest(state), said))
+
+
+@pytest.fixture
+def handed_home(
+    notes_checkpoint: NotesCheckpoint, never_moved: NeverMoved, tmp_path: Path, short_path: Path
+) -> Path:
+    """A folder with what tests/homeserver/under_kvm.py is handed."""
+    handed = tmp_path / "handed"
+    handed.mkdir()
+    home = notes_checkpoint.copy_home(short_path / "h")
+    travel(home.data, home.run, "tcg", never_moved.answers)
+    shutil.move(home.data, handed / "home")
+    (handed / "answers").write_text(json.dumps(never_moved.answers))
+    return handed
 
 
 def _hand_guest(handed: Path) -> None:

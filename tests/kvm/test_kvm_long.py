@@ -1,13 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """What every machine promises, asked of machines under KVM: the whole contract, ten generations,
-determinism, a hand-over between surrogates, and a home whose services boot under KVM."""
+determinism, a hand-over between surrogates, and a home whose services boot under KVM and go on
+under emulation."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.kvm.machine import run_there
+from tests.homeserver.travelling import travel
+from tests.kvm.conftest import NeverMoved
+from tests.kvm.machine import LEFT, run_there
 from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
 
@@ -30,8 +33,7 @@ pytestmark = [
         ("tests/hypervisor/test_qemu.py",),
         ("tests/replica/test_generations.py",),
         ("tests/replica/test_determinism.py",),
-        ("tests/surrogate/test_machine.py",),
-        ("tests/homeserver/under_kvm.py",),
+        ("tests/surrogate/test_machine.py", "tests/surrogate/test_handover.py"),
     ],
     ids=lambda files: Path(files[0]).stem,
 )
@@ -45,3 +47,17 @@ def test_all_of_it_there(
     assert report.failures
     wrong = {name: failure for name, failure in report.failures.items() if failure}
     assert not wrong, f"{wrong}\n{report.said[-6000:]}"
+
+
+def test_a_service_boots_there_and_goes_on_under_emulation(
+    never_moved: NeverMoved, tmp_path: Path, short_path: Path
+) -> None:
+    """With each clock; the portable one answers here what a machine answers that never moved."""
+    test = "test_a_service_boots_under_kvm_with_the_clock_that_its_machine_can_have"
+    report = run_there(
+        [f"tests/homeserver/under_kvm.py::{test}"], tmp_path, "-s", seconds=TEST_SECONDS
+    )
+    print(report.said)
+    for portable in (True, False):
+        report.require(f"{test}[{portable}]")
+    travel(tmp_path / LEFT / "booted", short_path / "r", "tcg", never_moved.answers)

@@ -51,6 +51,19 @@ def shell(replica: Replica, script: str) -> str:
     return output.decode()
 
 
+def asked(replica: Replica) -> str:
+    """What a service with both `needs` finds just then: the time in nanoseconds, random bytes, a
+    UUID."""
+    return shell(replica, _ASKING)
+
+
+_ASKING = """
+export SATCHEL_MOMENT=/run/satchel/moment SATCHEL_STANDS='time randomness'
+export LD_PRELOAD=/usr/lib/satchel/moment.so
+python3 -c 'import os, time, uuid; print(time.time_ns(), os.urandom(9).hex(), uuid.uuid4())'
+"""
+
+
 def check_file_system(replica: Replica) -> None:
     """e2fsck finds nothing in the guest's file system, which is read-only from here on.
 

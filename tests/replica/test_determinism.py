@@ -9,17 +9,10 @@ from chunkstore import Store
 from replica import Replica
 from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
-from tests.replica.machine import check_file_system, resumed, shell
+from tests.replica.machine import asked, check_file_system, resumed, shell
 from tests.replica.notebook import http, notebook
 
 OPERATIONS = 200
-
-ASKING = """
-export SATCHEL_MOMENT=/run/satchel/moment SATCHEL_STANDS='time randomness'
-export LD_PRELOAD=/usr/lib/satchel/moment.so
-python3 -c 'import os, time, uuid; print(time.time_ns(), os.urandom(9).hex(), uuid.uuid4())'
-"""
-"""What a service with both `needs` would find."""
 
 
 @requires(*MACHINE)
@@ -34,9 +27,9 @@ def test_two_replicas_of_one_log(
         responses = [replica.execute(operation).payload for operation in log]
         state = replica.digest(list(notes_checkpoint.manifest.adapter["state"]))
         everything = replica.execute(last)
-        asked = shell(replica, ASKING)
+        found = asked(replica)
         check_file_system(replica)
-        return responses, state, everything.payload, asked
+        return responses, state, everything.payload, found
 
     with (
         Store.open(notes_checkpoint.copy_store(tmp_path / "store")) as store,

@@ -12,7 +12,7 @@ from satchel.ids import ReplicaId
 from surrogate.handover import TooMuchChanged, taken_over
 from surrogate.hosted import HostedReplica
 from surrogate.site import cache_routes
-from tests.machines import MACHINE, NotesCheckpoint
+from tests.machines import MACHINE, START_SECONDS, NotesCheckpoint
 from tests.needs import requires
 from tests.surrogate.test_machine import Spot, note
 from tests.waiting import eventually
@@ -47,7 +47,7 @@ class Chain:
             tuple(SourceAddress(name, str(socket)) for name, socket in sources),
         )
         hosted = taker.host.create(taken_over(request, handed))
-        hosted.wait_started(60)
+        hosted.wait_started(START_SECONDS)
         assert hosted.status().state == "ready", hosted.status().error
         return hosted
 
@@ -72,13 +72,13 @@ def test_a_machine_goes_on_elsewhere_as_it_is(chain: Chain) -> None:
     list(first.answer([note(1, "one"), note(2, "two")]))
     handed = first.hand_over()
     assert handed.operation == 2
-    assert 0 < handed.paused_seconds < 60
+    assert 0 < handed.paused_seconds < START_SECONDS
     second = chain.hand(1, handed)
     assert second.status().last_operation == 2
     operation = note(3, "three")
     assert list(second.answer([operation])) == list(first.answer([operation]))
     assert second.replica.digest(STATE) == first.replica.digest(STATE)
-    assert eventually(lambda: second.status().independent, 60.0)
+    assert eventually(lambda: second.status().independent, START_SECONDS)
     assert handed.pages
     chain.spots[0].host.remove("r")
     chain.servers[0].close()

@@ -18,7 +18,7 @@ from satchel.ids import OperationNumber, ReplicaId
 from surrogate import Host, SurrogateSettings
 from surrogate.fetching import fetcher
 from surrogate.hosted import HostedReplica
-from tests.machines import MACHINE, NotesCheckpoint
+from tests.machines import MACHINE, START_SECONDS, NotesCheckpoint
 from tests.needs import requires
 from tests.surrogate.sources import StoreSource, flipped
 from wire import CreateReplica, SourceAddress, chunk_routes, install_errors, serve
@@ -52,7 +52,7 @@ class Spot:
         """Of the source as it is now: tests replace its `fetch`."""
         return self.source.fetch(refs)
 
-    def create(self, name: str, seconds: float = 60.0) -> HostedReplica:
+    def create(self, name: str, seconds: float = START_SECONDS) -> HostedReplica:
         manifest = self.checkpoint.manifest.to_json()
         source = SourceAddress("home", str(self.server.path))
         hosted = self.host.create(CreateReplica(ReplicaId(name), "notes", manifest, (source,)))
@@ -133,7 +133,7 @@ def test_a_machine_whose_chunks_cannot_be_had_ends_in_time_and_says_why(
         return spot.store.records(refs)
 
     spot.source.fetch = some  # type: ignore[method-assign, assignment]
-    hosted = spot.create("r1", seconds=300.0)
+    hosted = spot.create("r1", seconds=5 * START_SECONDS)
     status = hosted.status()
     assert status.state == "failed"
     assert status.error is not None
@@ -147,7 +147,7 @@ def test_a_machine_whose_source_lies_never_runs_on_what_it_says(
 ) -> None:
     monkeypatch.setattr(fetcher, "PATIENCE_SECONDS", 2.0)
     spot.source.spoil = flipped
-    hosted = spot.create("r1", seconds=300.0)
+    hosted = spot.create("r1", seconds=5 * START_SECONDS)
     status = hosted.status()
     assert status.state == "failed"
     assert status.faults["home"] > 0
