@@ -18,7 +18,7 @@ from chunkstore import Media
 from client.endpoints import HOME, compare
 from client.home import HomeService
 from client.journal import Journal, JournalGap
-from images import SIGNATURE_NAMESPACE, Manifest
+from images import SIGNATURE_NAMESPACE, Manifest, Signed
 from replay import OperationsDoubtful
 from satchel.errors import AccessError, IntegrityError, NotFoundError, SatchelError
 from satchel.ids import OperationNumber
@@ -98,6 +98,12 @@ def verified(
     if decoded.service != service:
         raise CheckpointDamaged(what, why=f"it is of service {decoded.service}", fix=fix)
     return decoded
+
+
+def newest_at_home(home: HomeService, allowed_signers: Path) -> Signed:
+    """Home's newest checkpoint. Raises as `verified`, and what home raises."""
+    manifest, signature = home.checkpoint()
+    return Signed(verified(home.service, manifest, signature, HOME, allowed_signers), signature)
 
 
 def handed_over(checkpoint: Manifest, handed: HandedOver, journal: Journal) -> Manifest:

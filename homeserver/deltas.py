@@ -5,22 +5,16 @@ becomes a checkpoint, signed as any other."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chunkstore import Store, TableRoot
-from images import Manifest
-from overlay import Volume, create_volume
-from replica import Delta, Frozen, decode_delta
+from replica import Frozen, apply_delta, decode_delta
 from satchel.errors import ConflictError, IntegrityError, StateError, UsageError
-from satchel.ids import BLOCK_SIZE, CheckpointId
+from satchel.ids import CheckpointId
 
 if TYPE_CHECKING:
     from homeserver.service import Checkpoint, Service
@@ -94,33 +88,9 @@ def take(
     sizes = {name: root.blocks for name, root in manifest.volumes.items()}
     delta = decode_delta(data, sizes)
     with store.making():
-        roots = apply(store, manifest, delta)
+        roots = apply_delta(store, manifest.volumes, delta)
         if roots != volumes:
             why = "its blocks lead to other tables"
             raise DeltaRefused(f"a delta of {service.name} is not what it says", why=why)
         frozen = Frozen(manifest.operation, store.import_bytes(delta.device_state), roots)
         return service.keep(manifest, frozen)
-
-
-def apply(store: Store, manifest: Manifest, delta: Delta) -> dict[str, TableRoot]:
-    """The tables of the checkpoint with a delta's blocks in their places. Raises what the store
-    raises."""
-    folder = Path(tempfile.mkdtemp(prefix="delta-", dir=store.path))
-    try:
-        with contextlib.ExitStack() as stack:
-            changed: dict[str, tuple[Volume, int]] = {}
-            for name, number, content in delta.blocks():
-                if name not in changed:
-                    volume = create_volume(folder, name, manifest.volumes[name])
-                    stack.callback(volume.map.close)
-                    file = stack.enter_context(volume.overlay.open("r+b", buffering=0))
-                    changed[name] = (volume, file.fileno())
-                volume, descriptor = changed[name]
-                os.pwrite(descriptor, content, number * BLOCK_SIZE)
-                volume.map.mark_dirty(number, 1)
-            roots = dict(manifest.volumes)
-            for name, (volume, _) in changed.items():
-                roots[name] = store.commit(volume.root, volume.map, volume.overlay)
-            return roots
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

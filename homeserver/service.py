@@ -29,7 +29,7 @@ from homeserver.records import CheckpointShelf, ServiceRecord
 from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
 from hypervisor import MachineUnsupported
-from images import SIGNATURE_NAMESPACE, Manifest
+from images import SIGNATURE_NAMESPACE, Manifest, Signed
 from replay import Early, Log, Operation, OperationGap, OperationsCut, Response, kept_key
 from replica import DeltaMaker, Frozen, Replica, ReplicaFailed, ReplicaState
 from satchel.errors import (
@@ -106,12 +106,9 @@ class ServiceView:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """A checkpoint that was taken: its manifest, the owner's signature of that, and how long the
-    machine stood still."""
+class Checkpoint(Signed):
+    """A checkpoint that was taken, and how long the machine stood still for it."""
 
-    manifest: Manifest
-    signature: bytes
     paused_seconds: float = 0.0
 
 
