@@ -7,9 +7,11 @@ GET    /v1/services/S/egress                        socket: where what goes out 
 POST   /v1/services/S/delta                         since: tables, hold: DeltaOffer
 GET    /v1/services/S/delta/DIGEST?offset=N&length=L  a piece of that delta
 POST   /v1/services/S/go-on                         the end of hold
+POST   /v1/services/S/copy                          make a checkpoint of it
 GET    /v1/services/S/deltas/DIGEST                 size: how much home has of a delta
 POST   /v1/services/S/deltas/DIGEST?offset=N        a piece of a delta
-POST   /v1/services/S/deltas/DIGEST/keep            parent, volumes: make a checkpoint of it
+POST   /v1/services/S/deltas/DIGEST/keep            parent, volumes: make a checkpoint of it;
+                                                    older: although home has a later one
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import flask
 
 from homeserver.deltas import take
 from homeserver.home import Home
+from homeserver.service import Checkpoint
 from replica import tables_of
 from satchel.errors import NotFoundError, UsageError
 from satchel.ids import CheckpointId
@@ -69,6 +72,10 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
         data = home.service(name).deltas().piece(digest, offset, length)
         return flask.Response(data, mimetype="application/octet-stream")
 
+    @routes.post("/copy")
+    def copy(name: str) -> Any:
+        return _signed(home.service(name).copy())
+
     @routes.post("/go-on")
     def go_on(name: str) -> Any:
         home.service(name).replica().go_on()
@@ -97,12 +104,15 @@ def _incoming(routes: flask.Blueprint, home: Home) -> None:
         if not isinstance(parent, str) or not _CHECKPOINT.fullmatch(parent):
             raise UsageError("a delta needs the checkpoint since which it is: parent")
         data, tables = service.incoming.whole(digest), tables_of(body.get("volumes"))
-        kept = take(service, home.store, CheckpointId(parent), data, tables)
+        older = body.get("older", False) is True
+        kept = take(service, home.store, CheckpointId(parent), data, tables, older=older)
         service.incoming.clear()
-        return {
-            "manifest": kept.manifest.to_bytes().decode(),
-            "signature": kept.signature.decode(),
-        }
+        return _signed(kept)
+
+
+def _signed(kept: Checkpoint) -> dict[str, str]:
+    manifest, signature = kept.manifest.to_bytes(), kept.signature
+    return {"manifest": manifest.decode(), "signature": signature.decode()}
 
 
 def _body() -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chunkstore import Store, TableRoot
+from images import Manifest
 from replica import Frozen, apply_delta, decode_delta
 from satchel.errors import ConflictError, IntegrityError, StateError, UsageError
 from satchel.ids import CheckpointId
@@ -25,6 +26,19 @@ SIZE_LIMIT = 1 << 30
 
 class DeltaRefused(IntegrityError):
     """A delta that does not lead to what it says."""
+
+
+class HomeIsAhead(ConflictError):
+    """A delta since a checkpoint that is not home's newest one."""
+
+    def __init__(self, service: str, latest: Manifest, parent: Manifest) -> None:
+        super().__init__(
+            f"home has a later state of {service} than the one that was gone on from",
+            why=f"home's is {latest.id} of {latest.created}, the other {parent.id} of "
+            f"{parent.created}",
+            fix=f"end this session; or give up home's: `satchel run {service} --accept-older "
+            f"{parent.id}`",
+        )
 
 
 class Incoming:
@@ -79,10 +93,16 @@ def take(
     parent: CheckpointId,
     data: bytes,
     volumes: Mapping[str, TableRoot],
+    *,
+    older: bool = False,
 ) -> Checkpoint:
-    """Make a checkpoint of a delta since `parent`. volumes: the tables that it leads to. Raises
-    CheckpointNotFound, DeltaInvalid, DeltaRefused, and what the store raises."""
+    """Make a checkpoint of a delta since `parent`. volumes: the tables that it leads to; older:
+    also where home has a later one than `parent`, which somebody gives up. Raises
+    CheckpointNotFound, HomeIsAhead, DeltaInvalid, DeltaRefused, and what the store raises."""
     manifest = service.shelf.get(parent)
+    latest = service.shelf.latest()
+    if latest and latest.id != parent and not older:
+        raise HomeIsAhead(service.name, latest, manifest)
     if "carry" not in manifest.adapter:
         raise StateError(f"{service.name} is not carried", why="its recipe has another contract")
     sizes = {name: root.blocks for name, root in manifest.volumes.items()}

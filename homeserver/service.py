@@ -336,6 +336,16 @@ class Service:
             learnt = self._machines.learn(self.record, prepared, frozen, parent)
             return self._keep(parent, frozen, replica.spec.to_json(), prepared.adapter, learnt)
 
+    def copy(self) -> Checkpoint:
+        """As `checkpoint`, but nothing is learnt of the machine: that would slow down one that
+        leads. Durable on return. Raises as `checkpoint`."""
+        with self._life, self._machines.making():
+            prepared, parent = self._ready(), self.shelf.latest()
+            replica = prepared.replica
+            learnt = Learnt(parent.profile if parent else None)
+            frozen, machine = replica.checkpoint(), replica.spec.to_json()
+            return self._keep(parent, frozen, machine, prepared.adapter, learnt)
+
     def keep(self, parent: Manifest, frozen: Frozen) -> Checkpoint:
         """Sign and keep a later state of a machine whose checkpoint `parent` is; what was learnt of
         that still goes for it. Durable on return."""

@@ -75,6 +75,39 @@ class Place(Protocol):
         """End it; whether that is known to have happened. Never fails."""
 
 
+class AtRest:
+    """A machine that nobody runs: a state on the medium, without home in reach. It leads until a
+    surrogate does, and answers nothing."""
+
+    name = "medium"
+
+    def __init__(self, home: HomeService) -> None:
+        self.link = home.link
+
+    def delta(self, since: Mapping[str, TableRoot], *, hold: bool = False) -> Offered:
+        raise self._rests()
+
+    def fetch(self, offered: Offered) -> bytes:
+        raise self._rests()
+
+    def go_on(self) -> None:
+        """Nothing was held."""
+
+    def carrier(self) -> socket.socket:
+        raise self._rests()
+
+    def lives(self) -> bool | None:
+        return None
+
+    def end(self) -> bool:
+        return True
+
+    @staticmethod
+    def _rests() -> DoorClosed:
+        fix = "`satchel move SERVICE --to SURROGATE`"
+        return DoorClosed("the service runs nowhere", why="home is out of reach", fix=fix)
+
+
 class _Leader:
     """What both kinds have in common. path: of the replica, in its daemon's API"""
 

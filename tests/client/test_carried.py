@@ -133,7 +133,7 @@ def check_the_loss_is_told(world: CarriedWorld, kept: RedisConnection) -> None:
     assert redis_cli(session.port, "GET", "word") == "x" * 100_000
     (loss,) = session.losses
     assert loss.surrogate == "a"
-    print(f"{loss}; home led after {loss.home_after_seconds:.1f} s")
+    print(f"{loss}; {loss.successor} led after {loss.after_seconds:.1f} s")
 
 
 @pytest.mark.nightly

@@ -79,15 +79,21 @@ class Kept:
         self.home.launch(SERVICE)
         self._sessions: list[CarryRunner] = []
 
-    def session(self, *, trusted: tuple[str, ...] = ("a", "b")) -> CarryRunner:
+    def session(
+        self,
+        *,
+        trusted: tuple[str, ...] = ("a", "b"),
+        media: Path | None = None,
+        accept_older: str = "",
+    ) -> CarryRunner:
         peers = {
             name: dataclasses.replace(peer, trusted=name in trusted)
             for name, peer in self.world.settings.surrogates.items()
         }
         settings = dataclasses.replace(self.world.settings, surrogates=peers)
-        made = CarryRunner(settings, SERVICE, media=None)
+        made = CarryRunner(settings, SERVICE, media=media)
         self._sessions.append(made)
-        made.start()
+        made.start(accept_older=accept_older)
         return made
 
     def kill(self, session: CarryRunner) -> None:
