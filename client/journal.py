@@ -150,7 +150,7 @@ class Journal:
             self._forget(upto)
 
     def sync(self) -> None:
-        """Have every operation durable that is here, whatever the durability. Raises as Log.sync."""
+        """Have every operation durable, whatever the durability. Raises as Log.sync."""
         with self._writing:
             if self._log:
                 self._log.sync()

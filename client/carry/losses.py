@@ -44,8 +44,9 @@ class Loss:
 
     def __str__(self) -> str:
         said = (
-            f"{self.surrogate} was lost ({self.why}); {self.successor} goes on from {self.since}: what was "
-            f"done in the {self.seconds:.1f} s after that is lost, and connections are reset"
+            f"{self.surrogate} was lost ({self.why}); {self.successor} goes on from {self.since}: "
+            f"what was done in the {self.seconds:.1f} s after that is lost, and connections are "
+            "reset"
         )
         if self.sent_again:
             said += f"; requests that are sent again: {self.sent_again}"

@@ -76,7 +76,7 @@ class MediumCopy:
             return 0.0
         return datetime.fromisoformat(self.manifest.created).timestamp()
 
-    def status(self, rests: bool) -> dict[str, Any]:
+    def status(self, *, rests: bool) -> dict[str, Any]:
         """For `satchel status`. rests: nothing was done since the state on the medium."""
         there = self.manifest
         behind = None if there is None else 0.0 if rests else round(time.time() - self.at, 1)

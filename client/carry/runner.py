@@ -21,30 +21,27 @@ from pathlib import Path
 from typing import Any
 
 from chunkstore import Media
+from client.carry.copies import Copies
 from client.carry.losses import Loss
-from client.carry.medium import MediumCopy
 from client.carry.moving import Gone, Mover, hand_over
 from client.carry.outgoing import Outgoing
 from client.carry.places import AtHome, AtRest, AtSurrogate, Place
 from client.carry.resending import send_again
-from client.carry.shipping import Shipping
-from client.checkpoints import newest_at_home, verified
+from client.checkpoints import newest_at_home
 from client.endpoints import HOME, SurrogateEndpoint
 from client.foreground import Foreground
 from client.fronts.ports import LocalPort, served
 from client.fronts.requests import Requests
 from client.fronts.tcp import TcpPort
 from client.home import HomeService
-from client.latest import CopyOlder, KnownCopy, LatestCopies
 from client.leftovers import Leftovers
-from client.refreshing import refresh_folder
 from client.settings import ClientSettings
 from client.sources import Sources, chunks_link
 from images import Manifest, Signed
 from replay import StreamRelay
 from satchel.errors import AccessError, SatchelError, StateError, UnavailableError
 from satchel.names import check_name
-from wire import Egress, Lane, Link, Links
+from wire import Egress, Lane, Links
 
 logger = logging.getLogger(__name__)
 
@@ -105,8 +102,8 @@ class CarryRunner:
         self._outgoing: Outgoing | None = None
         self._paused = 0.0
         self._started = False
-        self._known = LatestCopies(settings.state / "latest-copies")
-        self._medium: MediumCopy | None = None
+        self._origin: Manifest  # from `start` on: the signed checkpoint that the leader goes back to
+        self._leader: Place
 
     def start(self, *, take_over: bool = False, accept_older: str = "") -> None:
         """Have home lead, and its streams reached. Once. Without home in reach nobody leads, until
@@ -120,8 +117,8 @@ class CarryRunner:
         self._home = HomeService(link, self.service, self.settings.client_name)
         there = self._reach_home(take_over)
         bulk = self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK)
-        if self._chunks:
-            self._medium = self._open_medium(self._chunks, bulk)
+        in_use = lambda: [self._origin] if isinstance(self._leader, AtSurrogate) else []  # noqa: E731
+        self._copies = Copies(self.settings, self._home, bulk, self._chunks, in_use)
         left = self._left()
         newest = None
         if there:
@@ -130,24 +127,15 @@ class CarryRunner:
             newest = self._newest()
             self._origin = newest.manifest
         else:
-            self._origin = self._resting(accept_older)
+            self._origin = self._copies.resting(accept_older)
         quiet = lambda: self.relay.counts().quiet_seconds  # noqa: E731
-        signers = self.settings.allowed_signers
-        self._shipping = Shipping(
-            self._home,
-            bulk,
-            signers,
-            self._origin,
-            quiet,
-            on_kept=self._on_kept,
-            older=accept_older == self._origin.id,
-        )
+        self._shipping = self._copies.ship(self._origin, quiet, older=accept_older)
         sources = Sources(self.settings, self._links, self._chunks, Foreground())
         parts = (self.settings, self.service, self._links, self._home, sources, self._leftovers)
         self._mover = Mover(*parts)
-        self._leader: Place = left or (AtHome(self._home) if there else AtRest(self._home))
+        self._leader = left or (AtHome(self._home) if there else AtRest(self._home))
         if newest:
-            self._have_medium_get(newest)
+            self._copies.begin(newest, led_on=left is None)
         declared = self._origin.adapter["carry"].get("idempotent", ())
         self._requests = Requests(declared, self._safe_until)
         self._started = True
@@ -218,8 +206,8 @@ class CarryRunner:
                 gone = self._go_home(began)
             elif isinstance(self._leader, AtRest):
                 gone = self._go_from_medium(surrogate, began)
-            elif self._medium and self._is_lost_without_home():
-                gone = self._replace_from_medium(self._medium, surrogate, began)
+            elif self._copies.on_medium and self._is_lost_without_home():
+                gone = self._replace_from_medium(surrogate, began)
             else:
                 gone = self._go(surrogate, began)
             self._moves.append(gone)
@@ -230,7 +218,6 @@ class CarryRunner:
         counts, copy = self.relay.counts(), self._shipping.copy
         behind = 0.0 if self._leader.name == HOME else time.time() - copy.at
         rests = isinstance(self._leader, AtRest)
-        behind = 0.0 if rests else behind
         row: dict[str, Any] = {
             "name": self.leader,
             "state": "rests" if rests else "leads",
@@ -249,10 +236,7 @@ class CarryRunner:
             "leader": self.leader,
             "checkpoint": copy.manifest.id,
             "behind_seconds": self.behind,
-            "copies": [
-                {"place": HOME, "checkpoint": copy.manifest.id, "seconds_behind": round(behind, 1)},
-                *([self._medium.status(rests)] if self._medium else []),
-            ],
+            "copies": self._copies.status(0.0 if rests else behind, rests=rests),
             "deltas": self._shipping.kept,
             "delta_bytes": self._shipping.sent_bytes,
             "delta_paused_seconds": self._paused,
@@ -297,10 +281,8 @@ class CarryRunner:
         self.relay.close()
         if self._outgoing:
             self._outgoing.close()
-        if self._medium:
-            self._medium.close()
         if self._started:
-            self._shipping.close()
+            self._copies.close()
             with contextlib.suppress(SatchelError):
                 self._home.release()
         self._links.close()
@@ -354,51 +336,6 @@ class CarryRunner:
             return False
         return True
 
-    # The medium
-
-    def _open_medium(self, media: Media, bulk: Link) -> MediumCopy:
-        in_use = lambda: [self._origin] if isinstance(self._leader, AtSurrogate) else []  # noqa: E731
-        give_way = lambda: self._shipping.give_way()  # noqa: E731, PLW0108
-        folder = refresh_folder(self.settings, self.service)
-        return MediumCopy(media, self.service, folder, bulk, give_way, in_use)
-
-    def _resting(self, accept_older: str) -> Manifest:
-        """The medium's copy, from which a surrogate goes on. Raises CopyOlder, NotFoundError, and
-        AccessError for one that the owner did not sign."""
-        assert self._medium is not None
-        copy = self._medium.signed(self.settings.allowed_signers)
-        self._known.require(self.service, copy, accept_older)
-        return copy
-
-    def _on_kept(self, new: Signed, delta: bytes | None = None) -> None:
-        """Home has a new copy."""
-        led_on = self._leader.name == HOME and not self._settled
-        self._known.put(self.service, KnownCopy(new.manifest.id, led_on))
-        if self._medium and self._medium.manifest:
-            self._medium.want(new, delta)
-
-    def _have_medium_get(self, newest: Signed) -> None:
-        """At the beginning of a session with home: what the medium has, and what it lacks."""
-        if self._medium:
-            try:
-                self._medium.signed(self.settings.allowed_signers)
-            except SatchelError as error:
-                logger.warning("the medium gets no copies: %s", error)
-                self._medium.failure = str(error)
-        self._on_kept(newest)
-
-    def _copy_home(self) -> None:
-        """A copy of home's machine, which leads."""
-        self._frozen, at = time.monotonic(), time.time()
-        new = Signed(*self._verified_copy())
-        self._shipping.have(new.manifest, at)
-        self._on_kept(new)
-
-    def _verified_copy(self) -> tuple[Manifest, bytes]:
-        manifest, signature = self._home.take_copy()
-        signers = self.settings.allowed_signers
-        return verified(self.service, manifest, signature, HOME, signers), signature
-
     def _settle(self) -> None:
         """Home leads, and the medium has what home has. Raises where that cannot be: a machine at a
         surrogate is left there then, and the next session goes on with it."""
@@ -413,12 +350,9 @@ class CarryRunner:
                     why=str(error),
                     fix="the next session goes on with it there",
                 ) from error
-        elif self._medium and self._medium.manifest:
-            self._copy_home()
-        if self._medium and not self._medium.wait(SETTLE_SECONDS):
-            raise UnavailableError(
-                "the medium lacks the newest copy", why=self._medium.failure or ""
-            )
+        elif self._copies.on_medium:
+            self._copies.take_at_home(led_on=False)
+        self._copies.wait_for_medium(SETTLE_SECONDS)
 
     # Who leads
 
@@ -442,8 +376,7 @@ class CarryRunner:
         """What a move begins with is what later deltas are since, so home has to have that very
         state. A home that is out of reach gets it later."""
         if not isinstance(leader, AtSurrogate):
-            self._shipping.have(begun, time.time())
-            self._on_kept(self._newest())
+            self._copies.have(self._newest(), time.time(), led_on=False)
             return
         if not self._home.answers():
             logger.warning("home has no copy of %s yet: it is out of reach", self.service)
@@ -467,12 +400,10 @@ class CarryRunner:
         away = self._leader.name != HOME and not self._leader.lives()
         return away and not self._home.answers()
 
-    def _replace_from_medium(self, medium: MediumCopy, surrogate: str, began: float) -> Gone:
+    def _replace_from_medium(self, surrogate: str, began: float) -> Gone:
         """A leader is lost, and the person says where to go on without home. What home has not
         signed is lost. Raises CopyOlder where the medium lacks what home has."""
-        copy = medium.signed(self.settings.allowed_signers)
-        if copy.id != self.manifest.id:
-            raise CopyOlder(self.service, copy, "home has signed a later one")
+        copy = self._copies.resting()
         made: list[Gone] = []
 
         def lead() -> None:
@@ -506,6 +437,7 @@ class CarryRunner:
             leader.go_on()
             raise
         took = time.monotonic() - held
+        self._copies.have(self._newest(), time.time(), led_on=not self._settled)
         self._origin = self.manifest
         self._lead(AtHome(self._home))
         self._mover.put_away(leader)
@@ -598,13 +530,15 @@ class CarryRunner:
 
         def lead() -> None:
             self._home.relaunch()
-            self._origin = self._newest().manifest
+            newest = self._newest()
+            self._origin = newest.manifest
+            self._copies.have(newest, time.time(), led_on=True)
             self._lead(AtHome(self._home))
 
         self._replace(HOME, why, lead)
 
     def _replace(self, successor: str, why: str, lead: Callable[[], None]) -> None:
-        """The leader is lost: have another one go on from the newest copy, and tell what is lost."""
+        """The leader is lost: another one goes on from the newest copy. Tell what is lost."""
         began, lost, leader = time.monotonic(), time.time(), self._leader
         self._shipping.drop()
         copied = self._shipping.copy.at
@@ -634,9 +568,8 @@ class CarryRunner:
         self._home.launch()
         newest = self._newest()
         self._origin = newest.manifest
-        self._shipping.have(newest.manifest, time.time())
+        self._copies.have(newest, time.time(), led_on=True)
         self._lead(AtHome(self._home))
-        self._on_kept(newest)
 
     # Copies
 
@@ -648,10 +581,14 @@ class CarryRunner:
                 leads_home = isinstance(self._leader, AtHome)
                 if self.ending or self._shipping.waiting or isinstance(self._leader, AtRest):
                     continue
-                if leads_home and not (self._medium and self._medium.manifest):
+                if leads_home and not self._copies.on_medium:
                     continue
                 try:
-                    (self._copy_home if leads_home else self._copy)()
+                    if leads_home:
+                        self._frozen = time.monotonic()
+                        self._copies.take_at_home(led_on=True)
+                    else:
+                        self._copy()
                 except SatchelError as error:
                     self._frozen = time.monotonic()
                     logger.warning("no copy of %s: %s", self.service, error)
