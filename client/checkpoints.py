@@ -47,6 +47,7 @@ class Candidate:
     manifest: Manifest
     place: str
     whole: bool
+    signature: bytes = b""
 
 
 def candidates(
@@ -61,8 +62,9 @@ def candidates(
     faults: list[SatchelError] = []
     for place, whole, read in _places(service, media, home):
         try:
-            manifest = verified(service, *read(), place, allowed_signers)
-            found.append(Candidate(manifest, place, whole))
+            data, signature = read()
+            manifest = verified(service, data, signature, place, allowed_signers)
+            found.append(Candidate(manifest, place, whole, signature))
         except SatchelError as error:
             logger.warning("%s", error)
             faults.append(error)

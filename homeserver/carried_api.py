@@ -11,7 +11,8 @@ POST   /v1/services/S/copy                          make a checkpoint of it
 GET    /v1/services/S/deltas/DIGEST                 size: how much home has of a delta
 POST   /v1/services/S/deltas/DIGEST?offset=N        a piece of a delta
 POST   /v1/services/S/deltas/DIGEST/keep            parent, volumes: make a checkpoint of it;
-                                                    older: although home has a later one
+                                                    older: that one, and its signature, although
+                                                    home has a later one
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 
 import flask
 
-from homeserver.deltas import take
+from homeserver.deltas import older_checkpoint, take
 from homeserver.home import Home
 from homeserver.service import Checkpoint
 from replica import tables_of
@@ -104,8 +105,8 @@ def _incoming(routes: flask.Blueprint, home: Home) -> None:
         if not isinstance(parent, str) or not _CHECKPOINT.fullmatch(parent):
             raise UsageError("a delta needs the checkpoint since which it is: parent")
         data, tables = service.incoming.whole(digest), tables_of(body.get("volumes"))
-        older = body.get("older", False) is True
-        kept = take(service, home.store, CheckpointId(parent), data, tables, older=older)
+        older = older_checkpoint(service, body.get("older"))
+        kept = take(service, home.store, CheckpointId(parent), data, tables, older)
         service.incoming.clear()
         return _signed(kept)
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chunkstore import Store, TableRoot
-from images import Manifest
+from images import SIGNATURE_NAMESPACE, Manifest
 from replica import Frozen, apply_delta, decode_delta
 from satchel.errors import ConflictError, IntegrityError, StateError, UsageError
 from satchel.ids import CheckpointId
+from wire import signer_of
 
 if TYPE_CHECKING:
     from homeserver.service import Checkpoint, Service
@@ -31,13 +32,12 @@ class DeltaRefused(IntegrityError):
 class HomeIsAhead(ConflictError):
     """A delta since a checkpoint that is not home's newest one."""
 
-    def __init__(self, service: str, latest: Manifest, parent: Manifest) -> None:
+    def __init__(self, service: str, latest: Manifest, parent: CheckpointId) -> None:
         super().__init__(
             f"home has a later state of {service} than the one that was gone on from",
-            why=f"home's is {latest.id} of {latest.created}, the other {parent.id} of "
-            f"{parent.created}",
-            fix=f"end this session; or give up home's: `satchel run {service} --accept-older "
-            f"{parent.id}`",
+            why=f"home's is {latest.id} of {latest.created}, the other {parent}",
+            fix=f"end this session; without home, `satchel run {service} --accept-older {parent}` "
+            "gives up home's",
         )
 
 
@@ -87,22 +87,38 @@ class Incoming:
             self._digest = ""
 
 
+def older_checkpoint(service: Service, said: object) -> Manifest | None:
+    """The checkpoint that a client goes on from although home has a later one, and may have
+    forgotten that: a list of its manifest and the owner's signature of it. Raises UsageError,
+    SignatureInvalid, and what a manifest raises."""
+    if said is None:
+        return None
+    if not isinstance(said, list) or [type(text) for text in said] != [str, str]:
+        raise UsageError("an older checkpoint is its manifest and a signature")
+    data, signature = (text.encode() for text in said)
+    if signer_of(data, signature, SIGNATURE_NAMESPACE) != service.owner:
+        raise UsageError("an older checkpoint was signed by somebody else")
+    manifest = Manifest.from_bytes(data)
+    if manifest.service != service.name:
+        raise UsageError(f"an older checkpoint is of {manifest.service}, not {service.name}")
+    return manifest
+
+
 def take(
     service: Service,
     store: Store,
     parent: CheckpointId,
     data: bytes,
     volumes: Mapping[str, TableRoot],
-    *,
-    older: bool = False,
+    older: Manifest | None = None,
 ) -> Checkpoint:
     """Make a checkpoint of a delta since `parent`. volumes: the tables that it leads to; older:
-    also where home has a later one than `parent`, which somebody gives up. Raises
+    that checkpoint, where home has a later one, which its owner gives up. Raises
     CheckpointNotFound, HomeIsAhead, DeltaInvalid, DeltaRefused, and what the store raises."""
-    manifest = service.shelf.get(parent)
     latest = service.shelf.latest()
-    if latest and latest.id != parent and not older:
-        raise HomeIsAhead(service.name, latest, manifest)
+    if older is None and latest and latest.id != parent:
+        raise HomeIsAhead(service.name, latest, parent)
+    manifest = older or service.shelf.get(parent)
     if "carry" not in manifest.adapter:
         raise StateError(f"{service.name} is not carried", why="its recipe has another contract")
     sizes = {name: root.blocks for name, root in manifest.volumes.items()}

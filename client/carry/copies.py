@@ -52,6 +52,7 @@ class Copies:
         self._signers = settings.allowed_signers
         self._known = LatestCopies(settings.state / "latest-copies")
         self._medium: MediumCopy | None = None
+        self._accepted: Signed | None = None
         if media is not None:
             folder = refresh_folder(settings, home.service)
             give_way = lambda: self.shipping.give_way()  # noqa: E731, PLW0108
@@ -68,14 +69,12 @@ class Copies:
         owner did not sign."""
         assert self._medium is not None
         copy = self._medium.signed(self._signers)
-        self._known.require(self._service, copy, accept_older)
-        return copy
+        self._known.require(self._service, copy.manifest, accept_older)
+        self._accepted = copy if accept_older == copy.manifest.id else None
+        return copy.manifest
 
-    def ship(
-        self, first: Manifest, quiet_seconds: Callable[[], float], *, older: str = ""
-    ) -> Shipping:
-        """Begin to send deltas; see Shipping. older: the checkpoint from which the person goes on
-        although home has a later one."""
+    def ship(self, first: Manifest, quiet_seconds: Callable[[], float]) -> Shipping:
+        """Begin to send deltas; see Shipping."""
         self.shipping = Shipping(
             self._home,
             self._bulk,
@@ -83,7 +82,7 @@ class Copies:
             first,
             quiet_seconds,
             on_kept=self._kept,
-            older=older == first.id,
+            older=self._accepted,
         )
         return self.shipping
 
@@ -118,7 +117,7 @@ class Copies:
             raise UnavailableError("the medium lacks the newest copy", why=why)
 
     def status(self, home_behind: float, *, rests: bool) -> list[dict[str, Any]]:
-        """A row for each place. home_behind: seconds; rests: nothing was done since the medium's."""
+        """A row for each place. home_behind: seconds; rests: nobody has led since the medium's."""
         newest = self.shipping.copy.manifest.id
         at_home = {"checkpoint": newest, "seconds_behind": round(home_behind, 1)}
         failure = {"failure": self.shipping.failure}

@@ -64,10 +64,11 @@ class MediumCopy:
         self._thread = threading.Thread(target=self._run, name="medium", daemon=True)
         self._thread.start()
 
-    def signed(self, allowed_signers: Path) -> Manifest:
+    def signed(self, allowed_signers: Path) -> Signed:
         """The newest whole state there that the owner signed. Raises as `candidates`."""
-        self.manifest = candidates(self._service, self._media, None, allowed_signers)[0].manifest
-        return self.manifest
+        found = candidates(self._service, self._media, None, allowed_signers)[0]
+        self.manifest = found.manifest
+        return Signed(found.manifest, found.signature)
 
     @property
     def at(self) -> float:

@@ -19,7 +19,7 @@ from client.endpoints import HOME, SurrogateEndpoint
 from client.home import HomeService
 from images import Manifest
 from replica import tables_of
-from satchel.errors import IntegrityError, SatchelError, UnavailableError
+from satchel.errors import AccessError, IntegrityError, SatchelError, UnavailableError
 from wire import DeltaOffer, HandedOver, Link, ReplicaStatus
 
 DELTA_SECONDS = 300.0
@@ -39,6 +39,17 @@ CARRIER = "streams"
 
 class DoorClosed(UnavailableError):
     """The streams of a replica cannot be reached."""
+
+
+class SurrogateNotTrusted(AccessError):
+    """A surrogate that may not run carried services."""
+
+    def __init__(self, surrogate: str, service: str) -> None:
+        super().__init__(
+            f"{service} cannot be carried to {surrogate}",
+            why="nobody compares what a carried service answers, so its surrogate must be trusted",
+            fix=f"if you trust it: `trusted = true` in [surrogates.{surrogate}] of client.toml",
+        )
 
 
 @dataclass(frozen=True)

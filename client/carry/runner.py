@@ -25,7 +25,7 @@ from client.carry.copies import Copies
 from client.carry.losses import Loss
 from client.carry.moving import Gone, Mover, hand_over
 from client.carry.outgoing import Outgoing
-from client.carry.places import AtHome, AtRest, AtSurrogate, Place
+from client.carry.places import AtHome, AtRest, AtSurrogate, Place, SurrogateNotTrusted
 from client.carry.resending import send_again
 from client.checkpoints import newest_at_home
 from client.endpoints import HOME, SurrogateEndpoint
@@ -39,7 +39,7 @@ from client.settings import ClientSettings
 from client.sources import Sources, chunks_link
 from images import Manifest, Signed
 from replay import StreamRelay
-from satchel.errors import AccessError, SatchelError, StateError, UnavailableError
+from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.names import check_name
 from wire import Egress, Lane, Links
 
@@ -64,17 +64,6 @@ AGAIN_SECONDS = 0.1
 CLAIM_SECONDS = 15.0
 SETTLE_SECONDS = 120.0
 """How long home may take to get the last delta of a session."""
-
-
-class SurrogateNotTrusted(AccessError):
-    """A surrogate that may not run carried services."""
-
-    def __init__(self, surrogate: str, service: str) -> None:
-        super().__init__(
-            f"{service} cannot be carried to {surrogate}",
-            why="nobody compares what a carried service answers, so its surrogate must be trusted",
-            fix=f"if you trust it: `trusted = true` in [surrogates.{surrogate}] of client.toml",
-        )
 
 
 class CarryRunner:
@@ -102,7 +91,9 @@ class CarryRunner:
         self._outgoing: Outgoing | None = None
         self._paused = 0.0
         self._started = False
-        self._origin: Manifest  # from `start` on: the signed checkpoint that the leader goes back to
+        self._origin: (
+            Manifest  # from `start` on: the signed checkpoint that the leader goes back to
+        )
         self._leader: Place
 
     def start(self, *, take_over: bool = False, accept_older: str = "") -> None:
@@ -129,7 +120,7 @@ class CarryRunner:
         else:
             self._origin = self._copies.resting(accept_older)
         quiet = lambda: self.relay.counts().quiet_seconds  # noqa: E731
-        self._shipping = self._copies.ship(self._origin, quiet, older=accept_older)
+        self._shipping = self._copies.ship(self._origin, quiet)
         sources = Sources(self.settings, self._links, self._chunks, Foreground())
         parts = (self.settings, self.service, self._links, self._home, sources, self._leftovers)
         self._mover = Mover(*parts)
@@ -165,7 +156,7 @@ class CarryRunner:
 
     @property
     def leader(self) -> str:
-        """Where the replica is that leads."""
+        """Where the replica is that leads; `medium` while none does."""
         return self._leader.name
 
     def open_fronts(self, chosen: Sequence[LocalPort] = ()) -> list[TcpPort]:
@@ -415,7 +406,7 @@ class CarryRunner:
 
     def _go_home(self, began: float) -> Gone:
         leader = self._leader
-        if isinstance(leader, AtRest):
+        if isinstance(leader, AtRest) or not self._home.answers():
             raise UnavailableError(f"{self.service} cannot go home", why="home is out of reach")
         assert isinstance(leader, AtSurrogate)
         if self._shipping.wait(SETTLE_SECONDS):

@@ -65,11 +65,11 @@ class Shipping:
         quiet_seconds: Callable[[], float],
         *,
         on_kept: Callable[[Signed, bytes], None],
-        older: bool = False,
+        older: Signed | None = None,
     ) -> None:
         """bulk: a link to home; first: what home has now; quiet_seconds: since streams carried
-        bytes; on_kept: told of each checkpoint that home has made of a delta, with that; older: the
-        person gives up what home has beyond `first`."""
+        bytes; on_kept: told of each checkpoint that home has made of a delta, with that; older:
+        `first`, where the person gives up what home has beyond it."""
         self._home = home
         self._bulk = bulk
         self._signers = allowed_signers
@@ -167,7 +167,10 @@ class Shipping:
     def _keep(self, parcel: _Parcel) -> None:
         offer = parcel.offered.offer
         path = f"/v1/services/{self._home.service}/deltas/{offer.digest}/keep"
-        body = {"parent": self.copy.manifest.id, "volumes": offer.volumes, "older": self._older}
+        body = {"parent": self.copy.manifest.id, "volumes": offer.volumes}
+        if self._older:
+            texts = (self._older.manifest.to_bytes(), self._older.signature)
+            body["older"] = [text.decode("ascii") for text in texts]
         try:
             answer = self._bulk.http.post_json(path, body, timeout=KEEP_SECONDS)
             signature = str(answer.get("signature")).encode()
@@ -180,7 +183,7 @@ class Shipping:
             if not ours or new.manifest.volumes != parcel.offered.tables:
                 raise
         self.copy = Copy(new.manifest, parcel.at)
-        self._older = False
+        self._older = None
         self.kept += 1
         self._on_kept(new, parcel.data)
 

@@ -79,7 +79,6 @@ def test_a_medium_that_is_behind_is_named_and_refused_unless_it_is_accepted(kept
     older = kept.world.folder / "older"
     session.move("home")
     shutil.copytree(kept.world.stick, older)
-    old = kept.checkpoints()[-1].id
     kept.says("home", "only at home")
     session.close()
     kept.home.cut()
@@ -94,7 +93,6 @@ def test_a_medium_that_is_behind_is_named_and_refused_unless_it_is_accepted(kept
     assert eventually(lambda: accepted.status()["deltas"] >= 1)
     accepted.close()
     assert kept.word("home") == "instead"
-    assert old in {manifest.id for manifest in kept.checkpoints()} or len(kept.checkpoints()) == 2
 
 
 def test_home_that_has_gone_on_keeps_what_it_has(kept: Kept) -> None:
