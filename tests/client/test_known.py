@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from client.latest import Latest
+from client.latest import KnownCopy, Latest, LatestCopies
 from client.log_keys import LogKeys
 from satchel.errors import IntegrityError
-from satchel.ids import OperationNumber
+from satchel.ids import CheckpointId, OperationNumber
 
 KEY = bytes(range(32))
 
@@ -18,6 +18,11 @@ KEY = bytes(range(32))
 def test_golden_bytes(tmp_path: Path) -> None:
     Latest(tmp_path / "latest").put("notes", OperationNumber(157))
     assert (tmp_path / "latest" / "notes").read_bytes() == bytes.fromhex("31 35 37 0a")
+    copies = LatestCopies(tmp_path / "copies")
+    copies.put("kept", KnownCopy(CheckpointId("0f3c9a5be1d27c44"), led_on=True))
+    assert (tmp_path / "copies" / "kept").read_bytes() == b"0f3c9a5be1d27c44+\n"
+    copies.put("kept", KnownCopy(CheckpointId("0f3c9a5be1d27c44"), led_on=False))
+    assert (tmp_path / "copies" / "kept").read_bytes() == b"0f3c9a5be1d27c44\n"
     LogKeys(tmp_path / "keys").keep("notes", KEY)
     kept = tmp_path / "keys" / "notes"
     assert kept.read_bytes() == KEY
@@ -39,6 +44,7 @@ def test_what_is_damaged_is_not_there(tmp_path: Path, damaged: bytes) -> None:
     (tmp_path / "notes").write_bytes(damaged)
     assert Latest(tmp_path).get("notes") == 0
     assert LogKeys(tmp_path).get("notes") is None
+    assert LatestCopies(tmp_path).get("notes") is None
 
 
 def test_a_key_of_another_size_is_none(tmp_path: Path) -> None:
