@@ -325,7 +325,8 @@ class Runner:
 
     def _start_trickle(self) -> Trickle | None:
         """Of a session whose medium has a checkpoint of the service, and which has a home."""
-        if self._chunks is None or self._home is None or not self._on_media:
+        every = self.settings.media_seconds
+        if self._chunks is None or self._home is None or not self._on_media or not every:
             return None
         home, signers = self._home, self.settings.allowed_signers
         return Trickle(
@@ -337,6 +338,7 @@ class Runner:
             self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK),
             lambda: newest_at_home(home, signers),
             lambda manifest: self._on_media.add(manifest.id),
+            every,
         )
 
     def _on_quarantine(self, divergence: Divergence) -> None:

@@ -36,9 +36,6 @@ LOOK_SECONDS = 0.5
 PAUSE_SECONDS = 2.0
 """How long nothing may be asked of the service until that counts as a pause."""
 
-EVERY_SECONDS = 20.0
-"""From one checkpoint to the next, at least."""
-
 OVERDUE_SECONDS = 300.0
 """After that nobody waits for a pause."""
 
@@ -65,9 +62,11 @@ class Trickle:
         bulk: Link,
         read: Callable[[], Signed],
         on_medium: Callable[[Manifest], None],
+        every_seconds: float,
     ) -> None:
         """folder: see Refresher; bulk: a link to home; read: home's newest checkpoint, its
-        signature verified; on_medium: told of each checkpoint that has come onto the medium."""
+        signature verified; on_medium: told of each checkpoint that has come onto the medium;
+        every_seconds: from one to the next, at least."""
         self._session = session
         self._home = home
         self._replicas = replicas
@@ -75,6 +74,7 @@ class Trickle:
         self._refresher = Refresher(media, home.service, folder, from_home(bulk, self._turn))
         self._read = read
         self._on_medium = on_medium
+        self._every_seconds = every_seconds
         self._closing = threading.Event()
         self._last = session.last
         self._quiet_since = self._taken = time.monotonic()
@@ -111,7 +111,7 @@ class Trickle:
         session, now = self._session, time.monotonic()
         if session.last != self._last or session.operations.under_way:
             self._last, self._quiet_since = session.last, now
-        if session.journal.beside or now - self._taken < EVERY_SECONDS:
+        if session.journal.beside or now - self._taken < self._every_seconds:
             return False
         if session.last <= self._replicas.manifest.operation:
             return False

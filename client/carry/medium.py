@@ -61,8 +61,7 @@ class MediumCopy:
         self.manifest: Manifest | None = None
         self.written_bytes = 0
         self.failure: str | None = None
-        self._thread = threading.Thread(target=self._run, name="medium", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
 
     def signed(self, allowed_signers: Path) -> Signed:
         """The newest whole state there that the owner signed. Raises as `candidates`."""
@@ -94,6 +93,9 @@ class MediumCopy:
         client has it. Returns at once."""
         with self._changed:
             self._wanted = new
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="medium", daemon=True)
+                self._thread.start()
             if delta is not None and sum(map(len, self._deltas)) + len(delta) <= DELTA_BYTES:
                 self._deltas.append(delta)
             self._changed.notify_all()
@@ -108,7 +110,8 @@ class MediumCopy:
         self._closing.set()
         with self._changed:
             self._changed.notify_all()
-        self._thread.join()
+        if self._thread:
+            self._thread.join()
 
     def _turn(self) -> None:
         if self._closing.is_set():

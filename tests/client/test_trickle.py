@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import client.trickle
 from chunkstore import Media
 from images import read_manifest
 from replay import Log
@@ -41,11 +40,8 @@ def logged(stick: Path) -> tuple[int, int]:
         return log.first, log.last
 
 
-def test_a_move_after_a_pause_replays_what_came_since(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client.trickle, "EVERY_SECONDS", 1.0)
-    runner = world.runner()
+def test_a_move_after_a_pause_replays_what_came_since(world: World) -> None:
+    runner = world.runner(media_seconds=1)
     url = world.proxy(runner)
     for _ in range(5):
         post(url)
@@ -62,3 +58,25 @@ def test_a_move_after_a_pause_replays_what_came_since(
     alone = world.runner()
     assert alone.manifest.operation == 8
     assert alone.move("b").replayed == 0
+
+
+def test_a_medium_that_is_pulled_out_meanwhile_gets_what_it_lacks_later(world: World) -> None:
+    runner = world.runner(media_seconds=1)
+    url = world.proxy(runner)
+    world.stick.rename(world.folder / "pulled")
+    for _ in range(4):
+        post(url)
+    assert eventually(lambda: runner.session.journal.beside)
+    runner.close()
+    (world.folder / "pulled").rename(world.stick)
+    assert on_stick(world.stick) == [0]
+    again = world.runner(media_seconds=1)
+    post(world.proxy(again))
+    assert eventually(lambda: on_stick(world.stick)[0] == 5)
+    assert eventually(lambda: (again.status()["refreshed"] or {})["checkpoints"] == 1)
+
+
+def test_no_checkpoint_comes_where_none_is_wanted(world: World) -> None:
+    runner = world.runner()
+    post(world.proxy(runner))
+    assert runner.status()["refreshed"] is None
