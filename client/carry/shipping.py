@@ -80,6 +80,7 @@ class Shipping:
         self._changed = threading.Condition()
         self._waiting = 0
         self._drops = 0
+        self._refused = False
         self._closing = threading.Event()
         self.copy = Copy(first, time.time())
         self.sent_bytes = 0
@@ -101,9 +102,11 @@ class Shipping:
         self._parcels.put(_Parcel(offered, data, at, self._drops))
 
     def wait(self, seconds: float) -> bool:
-        """Whether home has all that was sent, in so many seconds."""
+        """Whether home has all that was sent, in so many seconds; at once where home refuses it,
+        because it has gone on by itself."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._waiting == 0, seconds)
+            self._changed.wait_for(lambda: self._waiting == 0 or self._refused, seconds)
+            return self._waiting == 0
 
     def have(self, manifest: Manifest, at: float) -> None:
         """Home has made a checkpoint by itself."""
@@ -181,11 +184,18 @@ class Shipping:
             new = newest_at_home(self._home, self._signers)
             ours = new.manifest.parent == self.copy.manifest.id
             if not ours or new.manifest.volumes != parcel.offered.tables:
+                self._tell(refused=True)
                 raise
         self.copy = Copy(new.manifest, parcel.at)
         self._older = None
         self.kept += 1
+        self._tell(refused=False)
         self._on_kept(new, parcel.data)
+
+    def _tell(self, *, refused: bool) -> None:
+        with self._changed:
+            self._refused = refused
+            self._changed.notify_all()
 
     def _verified(self, manifest: bytes, signature: bytes) -> Manifest:
         return verified(self._home.service, manifest, signature, HOME, self._signers)
