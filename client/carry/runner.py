@@ -91,9 +91,8 @@ class CarryRunner:
         self._outgoing: Outgoing | None = None
         self._paused = 0.0
         self._started = False
-        self._origin: (
-            Manifest  # from `start` on: the signed checkpoint that the leader goes back to
-        )
+        # From `start` on; `_origin` is the signed checkpoint that the leader goes back to.
+        self._origin: Manifest
         self._leader: Place
 
     def start(self, *, take_over: bool = False, accept_older: str = "") -> None:
