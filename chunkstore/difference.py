@@ -6,16 +6,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from chunkstore._native import _core
 from chunkstore.below import FANOUT
 from chunkstore.errors import ChunkMissing, StoreUsage
 from chunkstore.page_changes import PageChange, PageChanges
-from chunkstore.store import Store
+from chunkstore.store import Buffer
 from chunkstore.table import TableRoot
 from satchel.ids import CHUNK_REF_SIZE, ZERO_REF, ChunkRef
 
 _ZEROS = bytes(CHUNK_REF_SIZE * FANOUT)
+
+
+class Records(Protocol):
+    """What has chunks: a store, a medium, or both."""
+
+    def records(self, refs: Buffer) -> bytes:
+        """The pack records of those that are here."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +34,20 @@ class Difference:
     blocks: tuple[int, ...]
     pages: PageChanges
 
+    def references(self) -> list[ChunkRef]:
+        """What the second names otherwise than the first: pages from the top on, then chunks in
+        the order of the blocks, none twice."""
+        pages = dict.fromkeys(self.pages)
+        leaves = (change for change in self.pages.values() if change.level == 0)
+        chunks = dict.fromkeys(ref for change in leaves for ref in change.entries.values())
+        chunks.pop(ZERO_REF, None)
+        return [*pages, *(ref for ref in chunks if ref not in pages)]
 
-def difference(store: Store, old: TableRoot, new: TableRoot) -> Difference:
+
+def difference(store: Records, old: TableRoot, new: TableRoot) -> Difference:
     """What `new` has otherwise than `old`; only pages that differ are read.
 
-    Raises StoreUsage for volumes of different sizes, ChunkMissing where a page is not in the store.
+    Raises StoreUsage for volumes of different sizes, ChunkMissing where a page is not there.
     """
     if old.size != new.size:
         raise StoreUsage("cannot compare tables", why=f"{old.size} and {new.size} bytes")
@@ -49,13 +66,12 @@ def difference(store: Store, old: TableRoot, new: TableRoot) -> Difference:
     return Difference(blocks, changes)
 
 
-def _pages(store: Store, refs: set[ChunkRef], level: int) -> dict[bytes, bytes]:
+def _pages(store: Records, refs: set[ChunkRef], level: int) -> dict[bytes, bytes]:
     wanted = sorted(refs - {ZERO_REF})
     pages: dict[bytes, bytes] = dict(_core.read_pages(store.records(b"".join(wanted)), level))
     for ref in wanted:
         if ref not in pages:
-            what = f"page {ref[:20].hex()} is not in the store at {store.path}"
-            raise ChunkMissing(what, ref=ref)
+            raise ChunkMissing(f"page {ref[:20].hex()} of a table is not here", ref=ref)
     return pages | {ZERO_REF: _ZEROS}
 
 

@@ -18,7 +18,7 @@ from chunkstore import Media
 from client.endpoints import HOME, compare
 from client.home import HomeService
 from client.journal import Journal, JournalGap
-from images import SIGNATURE_NAMESPACE, Manifest
+from images import SIGNATURE_NAMESPACE, Manifest, Signed
 from replay import OperationsDoubtful
 from satchel.errors import AccessError, IntegrityError, NotFoundError, SatchelError
 from satchel.ids import OperationNumber
@@ -47,6 +47,7 @@ class Candidate:
     manifest: Manifest
     place: str
     whole: bool
+    signature: bytes = b""
 
 
 def candidates(
@@ -61,8 +62,9 @@ def candidates(
     faults: list[SatchelError] = []
     for place, whole, read in _places(service, media, home):
         try:
-            manifest = verified(service, *read(), place, allowed_signers)
-            found.append(Candidate(manifest, place, whole))
+            data, signature = read()
+            manifest = verified(service, data, signature, place, allowed_signers)
+            found.append(Candidate(manifest, place, whole, signature))
         except SatchelError as error:
             logger.warning("%s", error)
             faults.append(error)
@@ -98,6 +100,12 @@ def verified(
     if decoded.service != service:
         raise CheckpointDamaged(what, why=f"it is of service {decoded.service}", fix=fix)
     return decoded
+
+
+def newest_at_home(home: HomeService, allowed_signers: Path) -> Signed:
+    """Home's newest checkpoint. Raises as `verified`, and what home raises."""
+    manifest, signature = home.checkpoint()
+    return Signed(verified(home.service, manifest, signature, HOME, allowed_signers), signature)
 
 
 def handed_over(checkpoint: Manifest, handed: HandedOver, journal: Journal) -> Manifest:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from replay import (
     MAX_PAYLOAD,
@@ -99,12 +99,7 @@ class HomeService:
 
     def checkpoint(self) -> tuple[bytes, bytes]:
         """The newest manifest and its signature, neither of them verified."""
-        answer = self.link.http.get_json(f"{self._path}/checkpoint")
-        texts = [answer.get(key) for key in ("manifest", "signature")] if answer else [None]
-        if not all(isinstance(text, str) for text in texts):
-            raise IntegrityError("home's answer is not a checkpoint", why="no manifest in it")
-        manifest, signature = (str(text).encode() for text in texts)
-        return manifest, signature
+        return _manifest_in(self.link.http.get_json(f"{self._path}/checkpoint"))
 
     def launch(self) -> None:
         """Have home's replica run, from the newest checkpoint if it does not. Raises as home."""
@@ -132,6 +127,12 @@ class HomeService:
         """Have home take one now. Raises as home does."""
         body = {"media": "", "doubtful": "refuse"}
         self.link.post_json(f"{self._path}/checkpoint", body, timeout=CHECKPOINT_SECONDS)
+
+    def take_copy(self) -> tuple[bytes, bytes]:
+        """Have home's machine, which leads, copied: a manifest and its signature, neither of them
+        verified. Raises as home does."""
+        path = f"{self._path}/copy"
+        return _manifest_in(self.link.http.post_json(path, {}, timeout=CHECKPOINT_SECONDS))
 
     def operations(self, after: OperationNumber) -> Iterator[Operation]:
         """The operations that home has logged after that number. NotFoundError: they were cut."""
@@ -175,6 +176,14 @@ class HomeService:
     def _operations(self, after: OperationNumber, limit: int) -> list[Operation]:
         path = f"{self._path}/operations?after={after}&limit={limit}"
         return decode_operations(self.link.http.get_bytes(path, limit=answers_limit(limit)))
+
+
+def _manifest_in(answer: Any) -> tuple[bytes, bytes]:
+    texts = [answer.get(key) for key in ("manifest", "signature")] if answer else [None]
+    if not all(isinstance(text, str) for text in texts):
+        raise IntegrityError("home's answer is not a checkpoint", why="no manifest in it")
+    manifest, signature = (str(text).encode() for text in texts)
+    return manifest, signature
 
 
 def lend_calls(

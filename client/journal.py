@@ -149,6 +149,12 @@ class Journal:
                 self._log.cut(upto)
             self._forget(upto)
 
+    def sync(self) -> None:
+        """Have every operation durable, whatever the durability. Raises as Log.sync."""
+        with self._writing:
+            if self._log:
+                self._log.sync()
+
     def merge(self) -> bool:
         """Bring in what an earlier run had to log beside the medium; empty that log.
 

@@ -14,12 +14,14 @@ from client.kept import save
 from images import Manifest
 from satchel.errors import ConflictError
 from satchel.ids import CheckpointId, OperationNumber
+from satchel.moments import written_now
 
 logger = logging.getLogger(__name__)
 
 _KNOWN = re.compile(
     rb"(?P<last>[0-9]{1,19})(?: (?P<epoch>[0-9]{1,19}) (?P<digest>[0-9a-f]{64}))?\n"
 )
+_COPY = re.compile(rb"([0-9a-f]{16})(\+?)\n")
 
 
 @dataclass(frozen=True)
@@ -57,21 +59,26 @@ class StateOlder(ConflictError):
 def require_latest(known: Known, manifest: Manifest, last: OperationNumber, now: str) -> None:
     """For a session without home. manifest: the checkpoint that it begins from; last: the last
     operation that its log has; now: as satchel.moments writes it. Raises StateOlder."""
-    service, fresh = manifest.service, manifest.freshness
+    service = manifest.service
     if last < known.last:
         what = f"the medium has an older state of {service}: it ends with operation {last}"
         why = f"this client has known operation {known.last}"
-    elif fresh is None:
-        return
-    elif fresh.expires is not None and fresh.expires < now:
+    elif why := _expired(manifest, now):
         what = f"the checkpoint of {service} on the medium has expired"
-        why = f"it was good until {fresh.expires}, and it is {now} by this device's clock"
     elif _of_another_line(known, manifest):
         what = f"the checkpoint of {service} on the medium is of another line than the last known"
         why = f"both are number {known.epoch}, or one is not made from the other"
     else:
         return
     raise StateOlder(service, manifest.id, what, why)
+
+
+def _expired(manifest: Manifest, now: str) -> str:
+    """Why it has; "" where it has not."""
+    expires = manifest.freshness.expires if manifest.freshness else None
+    if expires is None or now <= expires:
+        return ""
+    return f"it was good until {expires}, and it is {now} by this device's clock"
 
 
 def _of_another_line(known: Known, manifest: Manifest) -> bool:
@@ -83,6 +90,72 @@ def _of_another_line(known: Known, manifest: Manifest) -> bool:
     if fresh.epoch == known.epoch:
         return manifest.digest != known.digest
     return fresh.epoch == known.epoch + 1 and fresh.previous != known.digest
+
+
+class CopyOlder(ConflictError):
+    """What a medium has of a carried service is not the newest that this client has known."""
+
+    def __init__(self, service: str, copy: Manifest, why: str) -> None:
+        super().__init__(
+            f"the medium has an older state of {service}, of {copy.created}",
+            why=f"{why}, and home cannot be asked",
+            fix="take the medium that you used last, or give up what came after this state: "
+            f"`satchel run {service} --accept-older {copy.id}`",
+        )
+
+
+@dataclass(frozen=True)
+class KnownCopy:
+    """The newest state of a carried service that home has signed, as this client has known it.
+
+    led_on: whether home's machine has led since then, so that home has a later state
+    """
+
+    checkpoint: CheckpointId
+    led_on: bool
+
+
+class LatestCopies:
+    """A folder with one file for each carried service: the checkpoint, `+` where home's machine has
+    led since, and a line feed. As Latest otherwise."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` need not exist."""
+        self._folder = folder
+
+    def get(self, service: str) -> KnownCopy | None:
+        """What is known; None where nothing is. Raises OSError."""
+        try:
+            data = (self._folder / service).read_bytes()
+        except FileNotFoundError:
+            return None
+        found = _COPY.fullmatch(data)
+        if found is None:
+            logger.warning("%s is damaged: an older state is not noticed", self._folder / service)
+            return None
+        return KnownCopy(CheckpointId(found[1].decode()), bool(found[2]))
+
+    def put(self, service: str, copy: KnownCopy) -> None:
+        """Durable on return. Raises OSError."""
+        if copy != self.get(service):
+            data = copy.checkpoint.encode() + (b"+\n" if copy.led_on else b"\n")
+            save(self._folder / service, data)
+
+    def require(self, service: str, copy: Manifest, accepted: str) -> None:
+        """Without home: nothing older than what was known here. accepted: the id of a checkpoint
+        with which the person goes on all the same. Raises CopyOlder, OSError."""
+        known = self.get(service)
+        if accepted == copy.id:
+            return
+        if why := _expired(copy, written_now()):
+            raise CopyOlder(service, copy, why)
+        if known is None:
+            return
+        if known.checkpoint != copy.id:
+            why = f"this client has known another one, {known.checkpoint}"
+            raise CopyOlder(service, copy, why)
+        if known.led_on:
+            raise CopyOlder(service, copy, "home's machine was used after that")
 
 
 class Latest:

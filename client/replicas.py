@@ -106,6 +106,7 @@ class Replicas:
         self.keys = SurrogateKeys(settings.state)
         self._leftovers = Leftovers(settings.run / f"{service}.replicas")
         self._endpoints: dict[str, SurrogateEndpoint] = {}
+        self._begun: dict[str, Manifest] = {}
         self._closing = threading.Event()
         self.planner = Planner(settings, service, session, home, self._endpoints)
 
@@ -128,6 +129,10 @@ class Replicas:
     def names(self) -> list[str]:
         """The surrogates where one is, or is being brought up."""
         return list(self._endpoints)
+
+    def in_use(self) -> list[Manifest]:
+        """The signed checkpoints that the replicas there go back to."""
+        return list(self._begun.values())
 
     def at(self, surrogate: str) -> SurrogateEndpoint | None:
         """The one there, if there is one."""
@@ -173,6 +178,7 @@ class Replicas:
     def end(self, surrogate: str) -> None:
         """End the replica there, if there is one; what it was to the session stays."""
         gone = False
+        self._begun.pop(surrogate, None)
         if endpoint := self._endpoints.pop(surrogate, None):
             try:
                 endpoint.remove()
@@ -205,6 +211,7 @@ class Replicas:
         if route is Route.FRESH:
             self.manifest = begin.manifest
         giver = begin.giver.name if begin.giver else ""
+        self._begun[surrogate] = self._begun.get(giver, self.manifest)
         offered = self._sources.offer(chunks, use_media=use_media, giver=giver)
         lent = (self._home, begin.manifest, link)
         request = CreateReplica(

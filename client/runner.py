@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from chunkstore import Media
-from client.checkpoints import candidates, choose, require_sealed
+from client.checkpoints import candidates, choose, newest_at_home, require_sealed
 from client.comparison import Divergence
 from client.ending import Ending, Unsent
 from client.endpoints import HOME, HomeEndpoint
@@ -29,12 +29,14 @@ from client.prestage import Prestager
 from client.provisional import Limit
 from client.quarantine import Quarantine
 from client.reads import read_only
+from client.refreshing import refresh_folder
 from client.replicas import BroughtUp, Replicas
 from client.routes import Route
 from client.savings import Savings
 from client.session import Session
 from client.settings import ClientSettings
-from client.sources import Sources
+from client.sources import Sources, chunks_link
+from client.trickle import Trickle
 from images import Manifest
 from replay.adapters import EARLY
 from satchel.errors import SatchelError, StateError, UnavailableError, UnsupportedError
@@ -42,7 +44,7 @@ from satchel.ids import CheckpointId, OperationNumber
 from satchel.moments import written_now
 from satchel.names import check_name
 from satchel.progress import Progress, silent
-from wire import Links
+from wire import Lane, Links
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +108,7 @@ class Runner:
         self._session: Session | None = None
         self._started: _Started | None = None
         self._on_media: set[CheckpointId] = set()
+        self._trickle: Trickle | None = None
         self._ending = Ending(service)
         self._savings = Savings.of(settings.state, service)
 
@@ -165,6 +168,7 @@ class Runner:
         self._require_latest(journal.last, manifest, reached, accepted)
         self._started = self._start_parts(self._session, manifest)
         self._join_home()
+        self._trickle = self._start_trickle() if stateful else None
 
     def bring_up(
         self, surrogate: str, *, use_media: bool = True, route: Route = Route.REPLAY
@@ -278,6 +282,7 @@ class Runner:
             "quarantined": self._parts.quarantine.status(),
             "surrogates": surrogates,
             "staged": self._parts.prestager.status(),
+            "refreshed": asdict(self._trickle.brought) if self._trickle else None,
         }
 
     def settle(self) -> Unsent | None:
@@ -294,6 +299,8 @@ class Runner:
         self.settle()
         if self._started:
             self._started.replicas.close()
+        if self._trickle:
+            self._trickle.close()
         if self._home:
             self._ending.release(self._home)
         if self._session:
@@ -320,6 +327,24 @@ class Runner:
             replicas,
             Quarantine(self.settings, self.service, replicas, session.journal, self._home),
             Prestager(*common, sources.offer),
+        )
+
+    def _start_trickle(self) -> Trickle | None:
+        """Of a session whose medium has a checkpoint of the service, and which has a home."""
+        every = self.settings.media_seconds
+        if self._chunks is None or self._home is None or not self._on_media or not every:
+            return None
+        home, signers = self._home, self.settings.allowed_signers
+        return Trickle(
+            self.session,
+            home,
+            self._parts.replicas,
+            self._chunks,
+            refresh_folder(self.settings, self.service),
+            self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK),
+            lambda: newest_at_home(home, signers),
+            lambda manifest: self._on_media.add(manifest.id),
+            every,
         )
 
     def _on_quarantine(self, divergence: Divergence) -> None:

@@ -42,6 +42,8 @@ class ClientSettings:
                       file `revoked_keys` beside it says who may not any more, as a KRL of OpenSSH
                       or one public key a line
     media:            where the medium is mounted; empty: none
+    media_seconds:    how often at most home's checkpoints of a replayed service come onto the
+                      medium during a session, in pauses; 0: not
     durability:       `each` operation is durable in the journal before it is sent; `interval`;
                       `off`
     policy:           who answers what changes nothing: `all`; `nearest`; `hedge`, the nearest and,
@@ -65,6 +67,7 @@ class ClientSettings:
     surrogates: dict[str, Peer] = field(default_factory=dict)
     allowed_signers: Path = field(default_factory=lambda: config_dir() / "allowed_signers")
     media: str = ""
+    media_seconds: float = 20.0
     durability: Durability = "each"
     policy: Policy = "all"
     provisional: str = DEFAULT
@@ -76,7 +79,9 @@ class ClientSettings:
     def __post_init__(self) -> None:
         """Raises BadName for names that cannot be used, SettingsError for such numbers."""
         require_numbers(
-            self, positive=("response_seconds",), not_negative=("evidence_mib", "auto_mib")
+            self,
+            positive=("response_seconds",),
+            not_negative=("evidence_mib", "auto_mib", "media_seconds"),
         )
         Limit.parse(self.provisional)
         for name in (*self.surrogates, *([self.name] if self.name else [])):

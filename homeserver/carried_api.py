@@ -7,9 +7,12 @@ GET    /v1/services/S/egress                        socket: where what goes out 
 POST   /v1/services/S/delta                         since: tables, hold: DeltaOffer
 GET    /v1/services/S/delta/DIGEST?offset=N&length=N  a piece of that delta
 POST   /v1/services/S/go-on                         the end of hold
+POST   /v1/services/S/copy                          make a checkpoint of it
 GET    /v1/services/S/deltas/DIGEST                 size: how much home has of a delta
 POST   /v1/services/S/deltas/DIGEST?offset=N        a piece of a delta
-POST   /v1/services/S/deltas/DIGEST/keep            parent, volumes: make a checkpoint of it
+POST   /v1/services/S/deltas/DIGEST/keep            parent, volumes: make a checkpoint of it;
+                                                    older: that one, and its signature, although
+                                                    home has a later one
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from typing import Any
 
 import flask
 
-from homeserver.deltas import take
+from homeserver.deltas import older_checkpoint, take
 from homeserver.home import Home
+from homeserver.service import Checkpoint
 from replica import tables_of
 from satchel.errors import NotFoundError, UsageError
 from satchel.ids import CheckpointId
@@ -71,6 +75,10 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
         data = home.service(name).deltas().piece(digest, offset, length)
         return flask.Response(data, mimetype="application/octet-stream")
 
+    @routes.post("/copy")
+    def copy(name: str) -> Any:
+        return _signed(home.service(name).copy())
+
     @routes.post("/go-on")
     def go_on(name: str) -> Any:
         home.service(name).replica().go_on()
@@ -100,12 +108,15 @@ def _incoming(routes: flask.Blueprint, home: Home) -> None:
         if not isinstance(parent, str) or not _CHECKPOINT.fullmatch(parent):
             raise UsageError("a delta needs the checkpoint since which it is: parent")
         data, tables = service.incoming.whole(digest), tables_of(body.get("volumes"))
-        kept = take(service, home.store, CheckpointId(parent), data, tables)
+        older = older_checkpoint(service, body.get("older"))
+        kept = take(service, home.store, CheckpointId(parent), data, tables, older)
         service.incoming.clear()
-        return {
-            "manifest": kept.manifest.to_bytes().decode(),
-            "signature": kept.signature.decode(),
-        }
+        return _signed(kept)
+
+
+def _signed(kept: Checkpoint) -> dict[str, str]:
+    manifest, signature = kept.manifest.to_bytes(), kept.signature
+    return {"manifest": manifest.decode(), "signature": signature.decode()}
 
 
 def _body() -> dict[str, Any]:

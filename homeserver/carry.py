@@ -22,15 +22,15 @@ import enum
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise, takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 
-from chunkstore import Media, MediaCheckpoint, MediaDamaged, SealKeys, Store
+from chunkstore import Media, MediaDamaged, SealKeys, Store
 from homeserver.service import Checkpoint, Service
-from images import SIGNATURE_NAMESPACE, Relocated, checkpoints_on, read_manifest, relocate, roots_on
+from images import SIGNATURE_NAMESPACE, Relocated, Written, oldest_on, relocate, write_checkpoints
 from replay import Log, OperationsCut, OperationsDoubtful
-from satchel.errors import ConflictError, SatchelError, UsageError
-from satchel.ids import CHUNK_REF_SIZE, OperationNumber
+from satchel.errors import ConflictError, UsageError
+from satchel.ids import OperationNumber
 from satchel.progress import Progress, silent
 from wire import SignatureInvalid, signer_of
 
@@ -38,9 +38,6 @@ logger = logging.getLogger(__name__)
 
 RECONCILE_BATCH = 64
 """Operations taken from a medium's log and logged at home at once."""
-
-PIECE_CHUNKS = 32
-"""What is read first is laid anew where it would lie in pieces smaller than that."""
 
 LEAD_BATCH = 256
 """Operations taken from home's log for the medium's at once."""
@@ -68,21 +65,6 @@ class Doubtful(enum.Enum):
 
 class MediaOfOthers(ConflictError):
     """The medium has a service of that name whose checkpoint another home's owner signed."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """What a generation took. generation: the newest one, of before where nothing was missing; 0
-    where there is none.
-
-    chunks: that the new checkpoints name. media_bytes: written to the medium's packs. freed_bytes:
-    of packs that no generation needs any more.
-    """
-
-    generation: int
-    chunks: int
-    media_bytes: int
-    freed_bytes: int
 
 
 @dataclass(frozen=True)
@@ -257,44 +239,6 @@ def _write(
     return written
 
 
-def write_checkpoints(
-    store: Store,
-    media: Media,
-    new: Sequence[Checkpoint],
-    progress: Progress = silent,
-) -> Written:
-    """Add what the medium lacks of these checkpoints and commit them with the other services'.
-
-    What a resume reads first (`Manifest.first_roots`) is laid first, in that order, and again where
-    it would lie in many pieces. Writes nothing where the newest generation has them all.
-    """
-    ids = {taken.manifest.service: taken.manifest.id for taken in new}
-    base = checkpoints_on(media)
-    roots = [root for taken in new for root in taken.manifest.roots()]
-    first = store.reachable([root for taken in new for root in taken.manifest.first_roots()])
-    refs = first + store.reachable(roots)
-    chunks = (len(refs) - len(first)) // CHUNK_REF_SIZE
-    there = {checkpoint.service: checkpoint.id for checkpoint in base}
-    if ids.items() <= there.items() and not media.missing(*roots):
-        return Written(media.newest, chunks, 0, 0)
-    count = len(first) // CHUNK_REF_SIZE if _scattered(media.has(first)) else 0
-    media_bytes = media.add(store, refs, progress, again=count)
-    kept = [one for one in base if one.service not in ids]
-    carried, keep_packs = roots_on(media, kept)
-    for taken in new:
-        manifest = taken.manifest
-        media.put_checkpoint(manifest.service, manifest.id, manifest.to_bytes(), taken.signature)
-    named = [MediaCheckpoint(s, i, (), whole=True) for s, i in sorted(ids.items())]
-    generation, freed = media.commit([*kept, *named], roots, carried=carried, keep_packs=keep_packs)
-    return Written(generation, chunks, media_bytes, freed)
-
-
-def _scattered(there: list[bool]) -> bool:
-    """Whether what is added to what is there would make many pieces."""
-    changes = sum(one != other for one, other in pairwise(there))
-    return changes * PIECE_CHUNKS > len(there)
-
-
 def _lead_log(service: Service, media: Media, upto: OperationNumber) -> None:
     """Give the log on the medium what home has up to a checkpoint's operation. Where home has no
     history that long, it is left to be begun anew."""
@@ -319,11 +263,6 @@ def _cut_log(service: str, media: Media, upto: OperationNumber) -> None:
     path = media.log_path(service)
     if not Log.exists(path):
         return
-    oldest = upto
-    for checkpoint in media.checkpoints(service):
-        try:
-            oldest = min(oldest, read_manifest(media, checkpoint).operation)
-        except SatchelError as error:
-            logger.warning("%s", error)
+    oldest = oldest_on(media, service, upto)
     with Log.open(path, secret=media.log_secret(service)) as log:
         log.cut(oldest if log.last >= upto else upto)

@@ -5,22 +5,18 @@ becomes a checkpoint, signed as any other."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chunkstore import Store, TableRoot
-from images import Manifest
-from overlay import Volume, create_volume
-from replica import Delta, Frozen, decode_delta
+from images import SIGNATURE_NAMESPACE, Manifest
+from replica import Frozen, apply_delta, decode_delta
 from satchel.errors import ConflictError, IntegrityError, StateError, UsageError
-from satchel.ids import BLOCK_SIZE, CheckpointId
+from satchel.ids import CheckpointId
+from wire import signer_of
 
 if TYPE_CHECKING:
     from homeserver.service import Checkpoint, Service
@@ -31,6 +27,18 @@ SIZE_LIMIT = 1 << 30
 
 class DeltaRefused(IntegrityError):
     """A delta that does not lead to what it says."""
+
+
+class HomeIsAhead(ConflictError):
+    """A delta since a checkpoint that is not home's newest one."""
+
+    def __init__(self, service: str, latest: Manifest, parent: CheckpointId) -> None:
+        super().__init__(
+            f"home has a later state of {service} than the one that was gone on from",
+            why=f"home's is {latest.id} of {latest.created}, the other {parent}",
+            fix=f"end this session; without home, `satchel run {service} --accept-older {parent}` "
+            "gives up home's",
+        )
 
 
 class Incoming:
@@ -79,48 +87,46 @@ class Incoming:
             self._digest = ""
 
 
+def older_checkpoint(service: Service, said: object) -> Manifest | None:
+    """The checkpoint that a client goes on from although home has a later one, and may have
+    forgotten that: a list of its manifest and the owner's signature of it. Raises UsageError,
+    SignatureInvalid, and what a manifest raises."""
+    if said is None:
+        return None
+    if not isinstance(said, list) or [type(text) for text in said] != [str, str]:
+        raise UsageError("an older checkpoint is its manifest and a signature")
+    data, signature = (text.encode() for text in said)
+    if signer_of(data, signature, SIGNATURE_NAMESPACE) != service.owner:
+        raise UsageError("an older checkpoint was signed by somebody else")
+    manifest = Manifest.from_bytes(data)
+    if manifest.service != service.name:
+        raise UsageError(f"an older checkpoint is of {manifest.service}, not {service.name}")
+    return manifest
+
+
 def take(
     service: Service,
     store: Store,
     parent: CheckpointId,
     data: bytes,
     volumes: Mapping[str, TableRoot],
+    older: Manifest | None = None,
 ) -> Checkpoint:
-    """Make a checkpoint of a delta since `parent`. volumes: the tables that it leads to. Raises
-    CheckpointNotFound, DeltaInvalid, DeltaRefused, and what the store raises."""
-    manifest = service.shelf.get(parent)
+    """Make a checkpoint of a delta since `parent`. volumes: the tables that it leads to; older:
+    that checkpoint, where home has a later one, which its owner gives up. Raises
+    CheckpointNotFound, HomeIsAhead, DeltaInvalid, DeltaRefused, and what the store raises."""
+    latest = service.shelf.latest()
+    if older is None and latest and latest.id != parent:
+        raise HomeIsAhead(service.name, latest, parent)
+    manifest = older or service.shelf.get(parent)
     if "carry" not in manifest.adapter:
         raise StateError(f"{service.name} is not carried", why="its recipe has another contract")
     sizes = {name: root.blocks for name, root in manifest.volumes.items()}
     delta = decode_delta(data, sizes)
     with store.making():
-        roots = apply(store, manifest, delta)
+        roots = apply_delta(store, manifest.volumes, delta)
         if roots != volumes:
             why = "its blocks lead to other tables"
             raise DeltaRefused(f"a delta of {service.name} is not what it says", why=why)
         frozen = Frozen(manifest.operation, store.import_bytes(delta.device_state), roots)
         return service.keep(manifest, frozen)
-
-
-def apply(store: Store, manifest: Manifest, delta: Delta) -> dict[str, TableRoot]:
-    """The tables of the checkpoint with a delta's blocks in their places. Raises what the store
-    raises."""
-    folder = Path(tempfile.mkdtemp(prefix="delta-", dir=store.path))
-    try:
-        with contextlib.ExitStack() as stack:
-            changed: dict[str, tuple[Volume, int]] = {}
-            for name, number, content in delta.blocks():
-                if name not in changed:
-                    volume = create_volume(folder, name, manifest.volumes[name])
-                    stack.callback(volume.map.close)
-                    file = stack.enter_context(volume.overlay.open("r+b", buffering=0))
-                    changed[name] = (volume, file.fileno())
-                volume, descriptor = changed[name]
-                os.pwrite(descriptor, content, number * BLOCK_SIZE)
-                volume.map.mark_dirty(number, 1)
-            roots = dict(manifest.volumes)
-            for name, (volume, _) in changed.items():
-                roots[name] = store.commit(volume.root, volume.map, volume.overlay)
-            return roots
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -29,7 +29,7 @@ from homeserver.records import CheckpointShelf, ServiceRecord
 from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
 from hypervisor import MachineUnsupported
-from images import SIGNATURE_NAMESPACE, Freshness, Manifest
+from images import SIGNATURE_NAMESPACE, Freshness, Manifest, Signed
 from replay import Early, Log, Operation, OperationGap, OperationsCut, Response, kept_key
 from replica import DeltaMaker, Frozen, Replica, ReplicaFailed, ReplicaState
 from satchel.errors import (
@@ -106,12 +106,9 @@ class ServiceView:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
-    """A checkpoint that was taken: its manifest, the owner's signature of that, and how long the
-    machine stood still."""
+class Checkpoint(Signed):
+    """A checkpoint that was taken, and how long the machine stood still for it."""
 
-    manifest: Manifest
-    signature: bytes
     paused_seconds: float = 0.0
 
 
@@ -338,6 +335,16 @@ class Service:
             frozen = replica.checkpoint()
             learnt = self._machines.learn(self.record, prepared, frozen, parent)
             return self._keep(parent, frozen, replica.spec.to_json(), prepared.adapter, learnt)
+
+    def copy(self) -> Checkpoint:
+        """As `checkpoint`, but nothing is learnt of the machine: that would slow down one that
+        leads. Durable on return. Raises as `checkpoint`."""
+        with self._life, self._machines.making():
+            prepared, parent = self._ready(), self.shelf.latest()
+            replica = prepared.replica
+            learnt = Learnt(parent.profile if parent else None)
+            frozen, machine = replica.checkpoint(), replica.spec.to_json()
+            return self._keep(parent, frozen, machine, prepared.adapter, learnt)
 
     def keep(self, parent: Manifest, frozen: Frozen) -> Checkpoint:
         """Sign and keep a later state of a machine whose checkpoint `parent` is; what was learnt of

@@ -9,7 +9,8 @@
 - whole disk: one that starts by itself, such as a cloud image; systemd in it keeps the agent alive
 - target: what a person asks to have built
 - manifest: what a checkpoint consists of, in canonical bytes that the owner signs
-- relocation: which checkpoints media have, and that what a resume reads first lies in one piece
+- generation: which checkpoints media have, and how newer ones come onto them
+- relocation: that what a resume reads first lies in one piece
 - tier: by what a service gets time and randomness from the log
 - raw: any disk image as a raw file
 
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
     from images.built import BuiltImage, ImageDamaged, ImageNotBuilt
     from images.containers import ContainerInvalid, ContainerRefused
     from images.disks import DiskRefused
+    from images.generations import (
+        Signed,
+        Written,
+        checkpoints_on,
+        commit_checkpoints,
+        oldest_on,
+        read_manifest,
+        roots_on,
+        write_checkpoints,
+    )
     from images.initrd import KernelFiles, debian_kernel
     from images.layers import LayerInvalid
     from images.manifest import (
@@ -49,14 +60,7 @@ if TYPE_CHECKING:
         Tier,
         recipes,
     )
-    from images.relocation import (
-        Relocated,
-        checkpoints_on,
-        read_first,
-        read_manifest,
-        relocate,
-        roots_on,
-    )
+    from images.relocation import Relocated, read_first, relocate
     from images.sources import SourcesMissing
     from images.targets import changed, target
     from images.tiers import TIERS, tiered
@@ -89,13 +93,17 @@ __all__ = [
     "Rehearsal",
     "Relocated",
     "ServedPort",
+    "Signed",
     "SourcesMissing",
     "Tier",
+    "Written",
     "blob_root",
     "build",
     "changed",
     "checkpoints_on",
+    "commit_checkpoints",
     "debian_kernel",
+    "oldest_on",
     "raw_view",
     "read_first",
     "read_manifest",
@@ -105,4 +113,5 @@ __all__ = [
     "speak",
     "target",
     "tiered",
+    "write_checkpoints",
 ]

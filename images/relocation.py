@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from chunkstore import Media, MediaCheckpoint, Store, TableRoot
+from images.generations import checkpoints_on, read_manifest
 from images.manifest import Manifest
 from satchel.errors import IntegrityError, UnsupportedError
 from satchel.ids import CHUNK_REF_SIZE
@@ -71,41 +72,6 @@ def read_first(media: Media, folder: Path) -> Iterator[Store]:
         for manifest in _manifests(media, checkpoints_on(media))[0]:
             _copy(media, store, manifest.first_roots())
         yield store
-
-
-def checkpoints_on(media: Media) -> list[MediaCheckpoint]:
-    """The checkpoints of the newest whole generation; of the newest one where none is whole."""
-    generations = media.generations()
-    best = next((g for g in generations if g.whole), generations[0] if generations else None)
-    return [c for c in media.checkpoints() if best and best.number in c.generations]
-
-
-def read_manifest(media: Media, checkpoint: MediaCheckpoint) -> Manifest:
-    """What the medium has under that name. Raises MediaDamaged, and what a manifest raises."""
-    manifest = Manifest.from_bytes(media.signed(checkpoint)[0])
-    if (manifest.service, manifest.id) != (checkpoint.service, checkpoint.id):
-        raise IntegrityError(
-            f"the manifest {checkpoint.id} of {checkpoint.service} on {media.root} is another one",
-            why=f"it is {manifest.id} of {manifest.service}",
-        )
-    return manifest
-
-
-def roots_on(media: Media, kept: list[MediaCheckpoint]) -> tuple[list[TableRoot], bool]:
-    """The roots of checkpoints that stay on the medium, and whether some could not be told. One
-    that cannot be read goes from `kept`; one of a newer version stays."""
-    roots: list[TableRoot] = []
-    unknown = False
-    for checkpoint in list(kept):
-        try:
-            roots += read_manifest(media, checkpoint).roots()
-        except UnsupportedError:
-            unknown = True
-        except IntegrityError as error:
-            logger.warning("%s: it is left out of the next generation", error)
-            kept.remove(checkpoint)
-            unknown = True
-    return roots, unknown
 
 
 def _manifests(media: Media, checkpoints: Sequence[MediaCheckpoint]) -> tuple[list[Manifest], bool]:

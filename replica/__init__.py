@@ -21,6 +21,7 @@ differs between them is who fetches a missing chunk, and that is an argument.
 
 from replica.attachment import RAM
 from replica.delta import Delta, DeltaInvalid
+from replica.delta import apply as apply_delta
 from replica.delta import between as delta_between
 from replica.delta import decode as decode_delta
 from replica.delta import encode as encode_delta
@@ -87,6 +88,7 @@ __all__ = [
     "WorkingSetInvalid",
     "WrongGuest",
     "WrongReplicaState",
+    "apply_delta",
     "decode_delta",
     "decode_profile",
     "decode_working_set",

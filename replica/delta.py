@@ -14,12 +14,18 @@ a delta has the machine of the later one.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
 import struct
+import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from chunkstore import Store, TableRoot, difference
+from overlay import Volume, create_volume
 from replica.states import Frozen
 from replica.working_set import Run
 from satchel.errors import IntegrityError
@@ -114,6 +120,31 @@ def between(store: Store, earlier: Mapping[str, TableRoot], frozen: Frozen) -> b
         return store.read(root, run.first * BLOCK_SIZE, run.count * BLOCK_SIZE)
 
     return encode(store.read(frozen.device_state), runs, content)
+
+
+def apply(store: Store, tables: Mapping[str, TableRoot], delta: Delta) -> dict[str, TableRoot]:
+    """The tables of an earlier freeze with a delta's blocks in their places, whose content is in
+    the store then. Raises ChunkMissing where a page above them is not, and what the store raises.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="delta-", dir=store.path))
+    try:
+        with contextlib.ExitStack() as stack:
+            changed: dict[str, tuple[Volume, int]] = {}
+            for name, number, content in delta.blocks():
+                if name not in changed:
+                    volume = create_volume(folder, name, tables[name])
+                    stack.callback(volume.map.close)
+                    file = stack.enter_context(volume.overlay.open("r+b", buffering=0))
+                    changed[name] = (volume, file.fileno())
+                volume, descriptor = changed[name]
+                os.pwrite(descriptor, content, number * BLOCK_SIZE)
+                volume.map.mark_dirty(number, 1)
+            roots = dict(tables)
+            for name, (volume, _) in changed.items():
+                roots[name] = store.commit(volume.root, volume.map, volume.overlay)
+            return roots
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _short(runs: Iterable[Run]) -> Iterator[Run]:

@@ -27,7 +27,7 @@ from client.sources import Sources, chunks_link
 from images import Manifest
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
-from wire import CreateReplica, HandedOver, Lane, Link, Links
+from wire import CreateReplica, HandedOver, Lane, Link, Links, ReplicaStatus
 
 logger = logging.getLogger(__name__)
 
@@ -95,10 +95,32 @@ class Mover:
         """A replica at that surrogate that is ready but for deltas since a manifest, which comes
         with it. origin: the signed checkpoint that the leader goes back to; wanted: raises when the
         session ends. Whatever goes wrong, nothing is left."""
-        link, chunks = self._connect(surrogate)
-        self._leftovers.remove_from(surrogate, link)
+        links = self._connect(surrogate)
         begin = self._begin(leader, origin)
         giver = "" if leader.name == HOME else leader.name
+        return self._make(surrogate, links, begin, giver, wanted, standby=True), begin.manifest
+
+    def resume(
+        self, origin: Manifest, surrogate: str, wanted: Callable[[], None]
+    ) -> tuple[AtSurrogate, ReplicaStatus]:
+        """A replica at that surrogate that runs from a signed checkpoint, and leads from then on.
+        As `stand_by`."""
+        links = self._connect(surrogate)
+        place = self._make(surrogate, links, _Begin(origin), "", wanted, standby=False)
+        return place, place.endpoint.status()
+
+    def _make(
+        self,
+        surrogate: str,
+        links: tuple[Link, Link],
+        begin: _Begin,
+        giver: str,
+        wanted: Callable[[], None],
+        *,
+        standby: bool,
+    ) -> AtSurrogate:
+        link, chunks = links
+        self._leftovers.remove_from(surrogate, link)
         request = CreateReplica(
             replica=CreateReplica.new_id(self._service),
             service=self._service,
@@ -107,7 +129,7 @@ class Mover:
             changed=begin.handed.changed if begin.handed else None,
             pages=begin.handed.pages if begin.handed else None,
             touched=begin.handed.touched if begin.handed else {},
-            standby=True,
+            standby=standby,
         )
         endpoint = SurrogateEndpoint(
             surrogate, link, request.replica, request.service, stateful=False
@@ -116,12 +138,12 @@ class Mover:
         self._leftovers.note(surrogate, request.replica)
         try:
             link.http.post_json("/v1/replicas", request.to_json())
-            _await_standing(endpoint, wanted)
+            _await(endpoint, wanted, "standby" if standby else "ready")
             place.look_for_door()
         except BaseException:
             self.put_away(place)
             raise
-        return place, begin.manifest
+        return place
 
     def put_away(self, place: Place) -> None:
         """End a replica at a surrogate, and the links to it. Never fails."""
@@ -197,18 +219,18 @@ def _release(leader: Place) -> None:
         logger.error("%s does not go on: %s", leader.name, error)
 
 
-def _await_standing(endpoint: SurrogateEndpoint, wanted: Callable[[], None]) -> None:
-    """Until it stands by and all has come that is fetched ahead of it."""
+def _await(endpoint: SurrogateEndpoint, wanted: Callable[[], None], state: str) -> None:
+    """Until it runs, or stands by and all has come that is fetched ahead of it."""
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         wanted()
         status = endpoint.status()
         if status.error is not None:
             raise status.error.to_error()
-        if status.state == "standby" and status.independent:
+        if status.state == state and (status.independent or state == "ready"):
             return
-        if status.state not in ("starting", "standby"):
-            what = f"the replica at {endpoint.name} does not stand by"
+        if status.state not in ("starting", state):
+            what = f"the replica at {endpoint.name} does not come up"
             raise StateError(what, why=f"it is {status.state}")
         time.sleep(LOOK_SECONDS)
     raise UnavailableError(f"the replica at {endpoint.name} is not ready in {READY_SECONDS:.0f} s")

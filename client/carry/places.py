@@ -19,7 +19,7 @@ from client.endpoints import HOME, SurrogateEndpoint
 from client.home import HomeService
 from images import Manifest
 from replica import tables_of
-from satchel.errors import IntegrityError, SatchelError, UnavailableError
+from satchel.errors import AccessError, IntegrityError, SatchelError, UnavailableError
 from wire import DeltaOffer, HandedOver, Link, ReplicaStatus
 
 DELTA_SECONDS = 300.0
@@ -39,6 +39,17 @@ CARRIER = "streams"
 
 class DoorClosed(UnavailableError):
     """The streams of a replica cannot be reached."""
+
+
+class SurrogateNotTrusted(AccessError):
+    """A surrogate that may not run carried services."""
+
+    def __init__(self, surrogate: str, service: str) -> None:
+        super().__init__(
+            f"{service} cannot be carried to {surrogate}",
+            why="nobody compares what a carried service answers, so its surrogate must be trusted",
+            fix=f"if you trust it: `trusted = true` in [surrogates.{surrogate}] of client.toml",
+        )
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,39 @@ class Place(Protocol):
 
     def end(self) -> bool:
         """End it; whether that is known to have happened. Never fails."""
+
+
+class AtRest:
+    """A machine that nobody runs: a state on the medium, without home in reach. It leads until a
+    surrogate does, and answers nothing."""
+
+    name = "medium"
+
+    def __init__(self, home: HomeService) -> None:
+        self.link = home.link
+
+    def delta(self, since: Mapping[str, TableRoot], *, hold: bool = False) -> Offered:
+        raise self._rests()
+
+    def fetch(self, offered: Offered) -> bytes:
+        raise self._rests()
+
+    def go_on(self) -> None:
+        """Nothing was held."""
+
+    def carrier(self) -> socket.socket:
+        raise self._rests()
+
+    def lives(self) -> bool | None:
+        return None
+
+    def end(self) -> bool:
+        return True
+
+    @staticmethod
+    def _rests() -> DoorClosed:
+        fix = "`satchel move SERVICE --to SURROGATE`"
+        return DoorClosed("the service runs nowhere", why="home is out of reach", fix=fix)
 
 
 class _Leader:

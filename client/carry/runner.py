@@ -3,8 +3,9 @@
 """A session of a carried service from its start to its end: who leads, and who has copies.
 
 Home leads until the person moves to a surrogate that client.toml says is trusted. Every `behind`
-seconds what has changed there goes home. When the surrogate is lost, home goes on from its newest
-copy: the streams are reset, and the person is told which seconds are lost.
+seconds what has changed there goes home, and onto the medium when home has signed it. When the
+surrogate is lost, home goes on from its newest copy: the streams are reset, and the person is told
+which seconds are lost. Without home, the next surrogate goes on from the medium's copy.
 """
 
 from __future__ import annotations
@@ -16,18 +17,17 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from chunkstore import Media
+from client.carry.copies import Copies
+from client.carry.losses import Loss
 from client.carry.moving import Gone, Mover, hand_over
 from client.carry.outgoing import Outgoing
-from client.carry.places import AtHome, AtSurrogate, Place
+from client.carry.places import AtHome, AtRest, AtSurrogate, Place, SurrogateNotTrusted
 from client.carry.resending import send_again
-from client.carry.shipping import Shipping
-from client.checkpoints import verified
+from client.checkpoints import newest_at_home
 from client.endpoints import HOME, SurrogateEndpoint
 from client.foreground import Foreground
 from client.fronts.ports import LocalPort, served
@@ -37,9 +37,9 @@ from client.home import HomeService
 from client.leftovers import Leftovers
 from client.settings import ClientSettings
 from client.sources import Sources, chunks_link
-from images import Manifest
+from images import Manifest, Signed
 from replay import StreamRelay
-from satchel.errors import AccessError, SatchelError, StateError, UnavailableError
+from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.names import check_name
 from wire import Egress, Lane, Links
 
@@ -61,51 +61,9 @@ ATTACH_SECONDS = 15.0
 AGAIN_SECONDS = 0.1
 """After an attempt to reach a leader's streams, until the next."""
 
-TOLD = 20
-"""Lost requests that a person is told one by one."""
-
 CLAIM_SECONDS = 15.0
 SETTLE_SECONDS = 120.0
 """How long home may take to get the last delta of a session."""
-
-
-class SurrogateNotTrusted(AccessError):
-    """A surrogate that may not run carried services."""
-
-    def __init__(self, surrogate: str, service: str) -> None:
-        super().__init__(
-            f"{service} cannot be carried to {surrogate}",
-            why="nobody compares what a carried service answers, so its surrogate must be trusted",
-            fix=f"if you trust it: `trusted = true` in [surrogates.{surrogate}] of client.toml",
-        )
-
-
-@dataclass(frozen=True)
-class Loss:
-    """A leader that was lost. since, until: the moments, in UTC, between which what was done is
-    lost. requests: those that were lost and may have changed something, of ports with the front
-    `http`; sent_again: those that the recipe lets be sent twice."""
-
-    surrogate: str
-    since: str
-    until: str
-    seconds: float
-    why: str
-    home_after_seconds: float
-    requests: tuple[str, ...] = ()
-    sent_again: int = 0
-
-    def __str__(self) -> str:
-        said = (
-            f"{self.surrogate} was lost ({self.why}); home goes on from {self.since}: what was "
-            f"done in the {self.seconds:.1f} s after that is lost, and connections are reset"
-        )
-        if self.sent_again:
-            said += f"; requests that are sent again: {self.sent_again}"
-        shown, more = ", ".join(self.requests[:TOLD]), len(self.requests) - TOLD
-        if shown:
-            said += f"; lost requests: {shown}" + (f" and {more} more" if more > 0 else "")
-        return said
 
 
 class CarryRunner:
@@ -133,31 +91,46 @@ class CarryRunner:
         self._outgoing: Outgoing | None = None
         self._paused = 0.0
         self._started = False
+        # From `start` on; `_origin` is the signed checkpoint that the leader goes back to.
+        self._origin: Manifest
+        self._leader: Place
 
-    def start(self, *, take_over: bool = False) -> None:
-        """Have home lead, and its streams reached. Once. Raises what home raises, AccessError for a
-        manifest that the owner did not sign, ConflictError when another client holds the service;
-        `close` is due all the same."""
+    def start(self, *, take_over: bool = False, accept_older: str = "") -> None:
+        """Have home lead, and its streams reached. Once. Without home in reach nobody leads, until
+        a move to a surrogate, which goes on from the medium's copy.
+
+        accept_older: the id of that copy, where this client has known a later one. Raises what home
+        raises, AccessError for a manifest that the owner did not sign, ConflictError when another
+        client holds the service, CopyOlder; `close` is due all the same."""
         self.settings.require_home()
-        link = self._links.open(HOME, self.settings.home)
+        link = self._links.get(HOME, self.settings.home)
         self._home = HomeService(link, self.service, self.settings.client_name)
-        self._home.claim(take_over=take_over)
-        left = self._left()
-        if left is None:
-            self._home.launch()
-        self._origin = self._newest()
+        there = self._reach_home(take_over)
         bulk = self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK)
+        in_use = lambda: [self._origin] if isinstance(self._leader, AtSurrogate) else []  # noqa: E731
+        self._copies = Copies(self.settings, self._home, bulk, self._chunks, in_use)
+        left = self._left()
+        newest = None
+        if there:
+            if left is None:
+                self._home.launch()
+            newest = self._newest()
+            self._origin = newest.manifest
+        else:
+            self._origin = self._copies.resting(accept_older)
         quiet = lambda: self.relay.counts().quiet_seconds  # noqa: E731
-        signers = self.settings.allowed_signers
-        self._shipping = Shipping(self._home, bulk, signers, self._origin, quiet)
+        self._shipping = self._copies.ship(self._origin, quiet)
         sources = Sources(self.settings, self._links, self._chunks, Foreground())
         parts = (self.settings, self.service, self._links, self._home, sources, self._leftovers)
         self._mover = Mover(*parts)
-        self._leader: Place = left or AtHome(self._home)
+        self._leader = left or (AtHome(self._home) if there else AtRest(self._home))
+        if newest:
+            self._copies.begin(newest, led_on=left is None)
         declared = self._origin.adapter["carry"].get("idempotent", ())
         self._requests = Requests(declared, self._safe_until)
         self._started = True
-        self._reach()
+        if not isinstance(self._leader, AtRest):
+            self._reach()
         if egress := self._origin.adapter["carry"].get("egress"):
             self._outgoing = Outgoing(self.relay, self._way_out(egress))
         for name, work in (("leader", self._watch), ("copies", self._make_copies)):
@@ -182,7 +155,7 @@ class CarryRunner:
 
     @property
     def leader(self) -> str:
-        """Where the replica is that leads."""
+        """Where the replica is that leads; `medium` while none does."""
         return self._leader.name
 
     def open_fronts(self, chosen: Sequence[LocalPort] = ()) -> list[TcpPort]:
@@ -217,11 +190,15 @@ class CarryRunner:
             self._require_open()
             if surrogate == self._leader.name:
                 raise StateError(f"{self.service} is at {surrogate} already")
+            if surrogate != HOME and not self.settings.surrogate(surrogate).trusted:
+                raise SurrogateNotTrusted(surrogate, self.service)
             if surrogate == HOME:
                 gone = self._go_home(began)
+            elif isinstance(self._leader, AtRest):
+                gone = self._go_from_medium(surrogate, began)
+            elif self._copies.on_medium and self._is_lost_without_home():
+                gone = self._replace_from_medium(surrogate, began)
             else:
-                if not self.settings.surrogate(surrogate).trusted:
-                    raise SurrogateNotTrusted(surrogate, self.service)
                 gone = self._go(surrogate, began)
             self._moves.append(gone)
             return gone
@@ -229,9 +206,13 @@ class CarryRunner:
     def status(self) -> dict[str, Any]:
         """Everything that `satchel status` shows."""
         counts, copy = self.relay.counts(), self._shipping.copy
-        leads_home = self._leader.name == HOME
-        behind = 0.0 if leads_home else time.time() - copy.at
-        row: dict[str, Any] = {"name": self.leader, "state": "leads", "operation": None}
+        behind = 0.0 if self._leader.name == HOME else time.time() - copy.at
+        rests = isinstance(self._leader, AtRest)
+        row: dict[str, Any] = {
+            "name": self.leader,
+            "state": "rests" if rests else "leads",
+            "operation": None,
+        }
         row |= dict.fromkeys(
             ("fetched_bytes", "faults", "stalls", "sources", "volumes", "foresight")
         )
@@ -245,7 +226,7 @@ class CarryRunner:
             "leader": self.leader,
             "checkpoint": copy.manifest.id,
             "behind_seconds": self.behind,
-            "copies": [{"place": HOME, "seconds_behind": round(behind, 1)}],
+            "copies": self._copies.status(0.0 if rests else behind, rests=rests),
             "deltas": self._shipping.kept,
             "delta_bytes": self._shipping.sent_bytes,
             "delta_paused_seconds": self._paused,
@@ -272,11 +253,10 @@ class CarryRunner:
             if self._settled or not self._started:
                 return
             self._settled = True
-            if self._leader.name != HOME:
-                try:
-                    self._go_home(time.monotonic())
-                except SatchelError as error:
-                    logger.error("%s does not come home: %s", self.service, error)
+            try:
+                self._settle()
+            except SatchelError as error:
+                logger.error("%s", error)
             self._closing.set()
 
     def close(self) -> None:
@@ -292,9 +272,7 @@ class CarryRunner:
         if self._outgoing:
             self._outgoing.close()
         if self._started:
-            self._shipping.close()
-            if self._leader.name != HOME:
-                self._mover.put_away(self._leader)
+            self._copies.close()
             with contextlib.suppress(SatchelError):
                 self._home.release()
         self._links.close()
@@ -333,9 +311,38 @@ class CarryRunner:
                 logger.info("nothing is left at %s: %s", where, error)
         return None
 
-    def _newest(self) -> Manifest:
-        signers = self.settings.allowed_signers
-        return verified(self.service, *self._home.checkpoint(), HOME, signers)
+    def _newest(self) -> Signed:
+        return newest_at_home(self._home, self.settings.allowed_signers)
+
+    def _reach_home(self, take_over: bool) -> bool:
+        """Whether home is there. Raises as home does, UnavailableError without a medium."""
+        try:
+            self._home.link.connect()
+            self._home.claim(take_over=take_over)
+        except UnavailableError as error:
+            if self._chunks is None:
+                raise
+            logger.warning("home: %s; the medium's copy is all there is", error)
+            return False
+        return True
+
+    def _settle(self) -> None:
+        """Home leads, and the medium has what home has. Raises where that cannot be: a machine at a
+        surrogate is left there then, and the next session goes on with it."""
+        if isinstance(self._leader, AtRest):
+            return
+        if isinstance(self._leader, AtSurrogate):
+            try:
+                self._go_home(time.monotonic())
+            except SatchelError as error:
+                raise UnavailableError(
+                    f"{self.service} does not come home, and is left at {self.leader}",
+                    why=str(error),
+                    fix="the next session goes on with it there",
+                ) from error
+        elif self._copies.on_medium:
+            self._copies.take_at_home(led_on=False)
+        self._copies.wait_for_medium(SETTLE_SECONDS)
 
     # Who leads
 
@@ -359,7 +366,10 @@ class CarryRunner:
         """What a move begins with is what later deltas are since, so home has to have that very
         state. A home that is out of reach gets it later."""
         if not isinstance(leader, AtSurrogate):
-            self._shipping.have(begun, time.time())
+            self._copies.have(self._newest(), time.time(), led_on=False)
+            return
+        if not self._home.answers():
+            logger.warning("home has no copy of %s yet: it is out of reach", self.service)
             return
         if self._shipping.wait(SETTLE_SECONDS):
             offered = leader.delta_to(self.manifest.volumes, begun)
@@ -367,8 +377,36 @@ class CarryRunner:
         if not self._shipping.wait(SETTLE_SECONDS):
             logger.warning("home has no copy of %s yet: %s", self.service, self._shipping.failure)
 
+    def _go_from_medium(self, surrogate: str, began: float) -> Gone:
+        place, status = self._mover.resume(self._origin, surrogate, self._require_open)
+        self._lead(place)
+        seconds, fetched = time.monotonic() - began, status.fetched_bytes
+        stalled = status.stalls.seconds
+        replica = place.endpoint.replica
+        return Gone(surrogate, replica, seconds, seconds, 0.0, (), stalled, fetched)
+
+    def _is_lost_without_home(self) -> bool:
+        """Whether neither the leader answers nor home, which would go on in its place."""
+        away = self._leader.name != HOME and not self._leader.lives()
+        return away and not self._home.answers()
+
+    def _replace_from_medium(self, surrogate: str, began: float) -> Gone:
+        """A leader is lost, and the person says where to go on without home. What home has not
+        signed is lost. Raises CopyOlder where the medium lacks what home has."""
+        copy = self._copies.resting()
+        made: list[Gone] = []
+
+        def lead() -> None:
+            self._origin = copy
+            made.append(self._go_from_medium(surrogate, began))
+
+        self._replace(surrogate, "nothing answers there, and home neither", lead)
+        return made[0]
+
     def _go_home(self, began: float) -> Gone:
         leader = self._leader
+        if isinstance(leader, AtRest) or not self._home.answers():
+            raise UnavailableError(f"{self.service} cannot go home", why="home is out of reach")
         assert isinstance(leader, AtSurrogate)
         if self._shipping.wait(SETTLE_SECONDS):
             self._copy()
@@ -389,6 +427,7 @@ class CarryRunner:
             leader.go_on()
             raise
         took = time.monotonic() - held
+        self._copies.have(self._newest(), time.time(), led_on=not self._settled)
         self._origin = self.manifest
         self._lead(AtHome(self._home))
         self._mover.put_away(leader)
@@ -427,8 +466,12 @@ class CarryRunner:
     def _look(self) -> None:
         """See whether the leader is there, and whether its streams are reached."""
         now, counts = time.monotonic(), self.relay.counts()
+        if isinstance(self._leader, AtRest):
+            self._look_for_home()
+            return
         if now - self._claimed > CLAIM_SECONDS:
             self._claimed = now
+            self._home.link.want()
             with contextlib.suppress(UnavailableError):
                 self._home.claim()
         if counts.attached and counts.quiet_seconds < QUIET_SECONDS:
@@ -474,28 +517,49 @@ class CarryRunner:
         if not self._home.answers():
             self._home.link.want()
             return
+
+        def lead() -> None:
+            self._home.relaunch()
+            newest = self._newest()
+            self._origin = newest.manifest
+            self._copies.have(newest, time.time(), led_on=True)
+            self._lead(AtHome(self._home))
+
+        self._replace(HOME, why, lead)
+
+    def _replace(self, successor: str, why: str, lead: Callable[[], None]) -> None:
+        """The leader is lost: another one goes on from the newest copy. Tell what is lost."""
         began, lost, leader = time.monotonic(), time.time(), self._leader
         self._shipping.drop()
-        copy = self._shipping.copy
+        copied = self._shipping.copy.at
         self.relay.begin_anew()
-        requests = self._requests.lost(copy.at)
-        self._home.relaunch()
-        self._origin = self._newest()
-        self._lead(AtHome(self._home))
-        loss = Loss(
+        requests = self._requests.lost(copied)
+        lead()
+        loss = Loss.of(
             leader.name,
-            _moment(copy.at),
-            _moment(lost),
-            lost - copy.at,
-            why,
-            time.monotonic() - began,
-            tuple(map(str, requests.told)),
-            len(requests.again) + requests.resent,
+            copied,
+            lost,
+            requests,
+            why=why,
+            after_seconds=time.monotonic() - began,
+            successor=successor,
         )
         send_again(self.relay, requests.again)
         self._losses.append(loss)
         logger.error("%s", loss)
         self._mover.put_away(leader)
+
+    def _look_for_home(self) -> None:
+        """Nobody leads yet. Home does, once it is there."""
+        if not self._home.answers():
+            self._home.link.want()
+            return
+        self._home.claim()
+        self._home.launch()
+        newest = self._newest()
+        self._origin = newest.manifest
+        self._copies.have(newest, time.time(), led_on=True)
+        self._lead(AtHome(self._home))
 
     # Copies
 
@@ -504,10 +568,17 @@ class CarryRunner:
             if time.monotonic() - self._frozen < self.behind:
                 continue
             with self._changing:
-                if self.ending or self._leader.name == HOME or self._shipping.waiting:
+                leads_home = isinstance(self._leader, AtHome)
+                if self.ending or self._shipping.waiting or isinstance(self._leader, AtRest):
+                    continue
+                if leads_home and not self._copies.on_medium:
                     continue
                 try:
-                    self._copy()
+                    if leads_home:
+                        self._frozen = time.monotonic()
+                        self._copies.take_at_home(led_on=True)
+                    else:
+                        self._copy()
                 except SatchelError as error:
                     self._frozen = time.monotonic()
                     logger.warning("no copy of %s: %s", self.service, error)
@@ -518,7 +589,3 @@ class CarryRunner:
         offered = self._leader.delta(self.manifest.volumes)
         self._paused = offered.offer.paused_seconds
         self._shipping.send(offered, self._leader.fetch(offered), at)
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

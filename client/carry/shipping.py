@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from client.carry.places import Offered
-from client.checkpoints import verified
+from client.checkpoints import newest_at_home, verified
 from client.endpoints import HOME
 from client.home import HomeService
-from images import Manifest
+from images import Manifest, Signed
 from satchel.errors import ConflictError, SatchelError, UnavailableError
 from wire import Link
 
@@ -50,6 +50,7 @@ class _Parcel:
     offered: Offered
     data: bytes
     at: float
+    drops: int
 
 
 class Shipping:
@@ -62,16 +63,24 @@ class Shipping:
         allowed_signers: Path,
         first: Manifest,
         quiet_seconds: Callable[[], float],
+        *,
+        on_kept: Callable[[Signed, bytes], None],
+        older: Signed | None = None,
     ) -> None:
         """bulk: a link to home; first: what home has now; quiet_seconds: since streams carried
-        bytes."""
+        bytes; on_kept: told of each checkpoint that home has made of a delta, with that; older:
+        `first`, where the person gives up what home has beyond it."""
         self._home = home
         self._bulk = bulk
         self._signers = allowed_signers
         self._quiet_seconds = quiet_seconds
+        self._on_kept = on_kept
+        self._older = older
         self._parcels: queue.Queue[_Parcel | None] = queue.Queue()
         self._changed = threading.Condition()
         self._waiting = 0
+        self._drops = 0
+        self._refused = False
         self._closing = threading.Event()
         self.copy = Copy(first, time.time())
         self.sent_bytes = 0
@@ -90,19 +99,22 @@ class Shipping:
         earlier ones. at: when it was frozen. Returns at once."""
         with self._changed:
             self._waiting += 1
-        self._parcels.put(_Parcel(offered, data, at))
+        self._parcels.put(_Parcel(offered, data, at, self._drops))
 
     def wait(self, seconds: float) -> bool:
-        """Whether home has all that was sent, in so many seconds."""
+        """Whether home has all that was sent, in so many seconds; at once where home refuses it,
+        because it has gone on by itself."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._waiting == 0, seconds)
+            self._changed.wait_for(lambda: self._waiting == 0 or self._refused, seconds)
+            return self._waiting == 0
 
     def have(self, manifest: Manifest, at: float) -> None:
         """Home has made a checkpoint by itself."""
         self.copy = Copy(manifest, at)
 
     def drop(self) -> None:
-        """Give up what is on its way: home goes on from what it has."""
+        """Give up what is on its way: whoever leads next goes on from what home has."""
+        self._drops += 1
         while True:
             try:
                 self._parcels.get_nowait()
@@ -129,7 +141,7 @@ class Shipping:
                 self._changed.notify_all()
 
     def _ship(self, parcel: _Parcel) -> None:
-        while not self._closing.is_set():
+        while not self._closing.is_set() and parcel.drops == self._drops:
             try:
                 self._send_all(parcel)
                 self._keep(parcel)
@@ -149,7 +161,7 @@ class Shipping:
         path = f"/v1/services/{self._home.service}/deltas/{parcel.offered.offer.digest}"
         at = int(self._bulk.http.get_json(path)["size"])
         while at < len(parcel.data):
-            self._give_way()
+            self.give_way()
             piece = parcel.data[at : at + PIECE]
             self._bulk.http.post_bytes(f"{path}?offset={at}", piece)
             at += len(piece)
@@ -159,13 +171,37 @@ class Shipping:
         offer = parcel.offered.offer
         path = f"/v1/services/{self._home.service}/deltas/{offer.digest}/keep"
         body = {"parent": self.copy.manifest.id, "volumes": offer.volumes}
-        answer = self._bulk.http.post_json(path, body, timeout=KEEP_SECONDS)
-        manifest, signature = (str(answer.get(key)).encode() for key in ("manifest", "signature"))
-        kept = verified(self._home.service, manifest, signature, HOME, self._signers)
-        self.copy = Copy(kept, parcel.at)
+        if self._older:
+            texts = (self._older.manifest.to_bytes(), self._older.signature)
+            body["older"] = [text.decode("ascii") for text in texts]
+        try:
+            answer = self._bulk.http.post_json(path, body, timeout=KEEP_SECONDS)
+            signature = str(answer.get("signature")).encode()
+            manifest = str(answer.get("manifest")).encode()
+            new = Signed(self._verified(manifest, signature), signature)
+        except ConflictError:
+            # Home may have kept it, and its answer was lost.
+            new = newest_at_home(self._home, self._signers)
+            ours = new.manifest.parent == self.copy.manifest.id
+            if not ours or new.manifest.volumes != parcel.offered.tables:
+                self._tell(refused=True)
+                raise
+        self.copy = Copy(new.manifest, parcel.at)
+        self._older = None
         self.kept += 1
+        self._tell(refused=False)
+        self._on_kept(new, parcel.data)
 
-    def _give_way(self) -> None:
+    def _tell(self, *, refused: bool) -> None:
+        with self._changed:
+            self._refused = refused
+            self._changed.notify_all()
+
+    def _verified(self, manifest: bytes, signature: bytes) -> Manifest:
+        return verified(self._home.service, manifest, signature, HOME, self._signers)
+
+    def give_way(self) -> None:
+        """Return when streams have nothing to say, or after GIVE_WAY_SECONDS."""
         deadline = time.monotonic() + GIVE_WAY_SECONDS
         while self._quiet_seconds() < QUIET_SECONDS and time.monotonic() < deadline:
             self._closing.wait(QUIET_SECONDS / 2)

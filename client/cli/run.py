@@ -167,7 +167,7 @@ def _session(
         return runner, control_app(runner, front, stop), [front.url]
     carried = CarryRunner(settings, service, media=media)
     stack.callback(carried.close)
-    carried.start(take_over=start.take_over)
+    carried.start(take_over=start.take_over, accept_older=start.accepted.older)
     fronts = carried.open_fronts(chosen)
     return carried, carry_control(carried, fronts, stop), [front.url for front in fronts]
 

@@ -15,7 +15,10 @@ from client.settings import ClientSettings
 from console import json_option, print_table, show
 from satchel.ids import BLOCK_SIZE
 
-FOR_PROGRAMS = ("replicas", "surrogates", "divergences", "quarantined", "staged", "ports", "urls")
+FOR_PROGRAMS = (
+    *("replicas", "surrogates", "divergences", "quarantined", "staged", "ports", "urls"),
+    *("copies", "refreshed"),
+)
 """What people are shown in another way."""
 
 LOOK_SECONDS = 0.5
@@ -33,6 +36,10 @@ COLUMNS = (
     "foreseen",
     "in_vain_bytes",
 )
+
+COPY_COLUMNS = ("place", "checkpoint", "seconds_behind", "written_bytes", "failure")
+
+REFRESHED_COLUMNS = ("checkpoints", "bytes", "failure")
 
 PORT_COLUMNS = ("front", "port", "local", "url")
 
@@ -78,9 +85,12 @@ def command(settings: ClientSettings, service: str, follow: bool, as_json: bool)
     if table := volume_table(replicas):
         click.echo()
         print_table(table)
+    refreshed = [status["refreshed"]] if status.get("refreshed") else []
     sources = [{"replica": r["name"]} | s for r in replicas for s in r["sources"] or ()]
     for title, rows, columns in (
         ("", status.get("ports"), PORT_COLUMNS),
+        ("copies, and how far each is behind", status.get("copies"), COPY_COLUMNS),
+        ("newer checkpoints on the medium", refreshed, REFRESHED_COLUMNS),
         ("", sources, SOURCE_COLUMNS),
         ("brought ahead, to where you are expected", status["staged"], STAGED_COLUMNS),
         ("quarantined: answered otherwise than home", status["quarantined"], QUARANTINE_COLUMNS),

@@ -95,10 +95,10 @@ class CarriedWorld:
         self.settings.make_folders()
         self.sessions: list[CarryRunner] = []
 
-    def session(self, **settings: Any) -> CarryRunner:
+    def session(self, *, media: Path | None = None, **settings: Any) -> CarryRunner:
         """A session that has started, with its fronts."""
         changed = dataclasses.replace(self.settings, **settings)
-        made = CarryRunner(changed, self.service, media=None)
+        made = CarryRunner(changed, self.service, media=media)
         self.sessions.append(made)
         made.start()
         made.open_fronts([LocalPort(0)])

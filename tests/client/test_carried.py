@@ -7,9 +7,13 @@ import hashlib
 import random
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from chunkstore import Media, new_seal
+from client.carry import CarryRunner
 from testbed.built import built_image
 from tests.client.carried import CarriedWorld, RedisConnection, carried_world, redis_cli
 from tests.machines import MACHINE
@@ -133,7 +137,7 @@ def check_the_loss_is_told(world: CarriedWorld, kept: RedisConnection) -> None:
     assert redis_cli(session.port, "GET", "word") == "x" * 100_000
     (loss,) = session.losses
     assert loss.surrogate == "a"
-    print(f"{loss}; home led after {loss.home_after_seconds:.1f} s")
+    print(f"{loss}; {loss.successor} led after {loss.after_seconds:.1f} s")
 
 
 @pytest.mark.nightly
@@ -190,3 +194,37 @@ def test_no_two_machines_of_one_checkpoint_draw_the_same(world: CarriedWorld) ->
     assert len(drawn) == 3
     drawn_at = float(service.replica().run(["date", "+%s"], 60.0)[1])
     assert drawn_at > 1.7e9  # the clock is this host's, not the checkpoint's first boot's
+
+
+@pytest.mark.nightly
+def test_without_home_the_next_surrogate_goes_on_from_the_stick(
+    world: CarriedWorld, tmp_path: Path
+) -> None:
+    stick, home = tmp_path / "stick", world.home.home
+    stick.mkdir()
+    Media.init(stick, new_seal([world.key.public]), home.settings.media_keys).close()
+    home.carry(SERVICE, stick)
+    session = world.session(media=stick)
+    session.move("a")
+    assert redis_cli(session.port, "SET", "word", "signed") == "OK"
+    session.copy_now()
+    wanted = session.manifest.id
+    assert eventually(lambda: medium_of(session)["checkpoint"] == wanted)
+    print(f"{session.status()['delta_bytes']} bytes home, {medium_of(session)}")
+    session.close()
+    world.home.cut()
+    alone = world.session(media=stick)
+    moved = alone.move("b")
+    assert redis_cli(alone.port, "GET", "word") == "signed"
+    assert redis_cli(alone.port, "SET", "word", "without home") == "OK"
+    print(f"from the stick after {moved.seconds:.1f} s: {moved.fetched_bytes}")
+    world.home.mend()
+    assert eventually(lambda: alone.status()["deltas"] >= 1, 300.0)
+    alone.move("home")
+    assert redis_cli(alone.port, "GET", "word") == "without home"
+
+
+def medium_of(session: CarryRunner) -> dict[str, Any]:
+    """How far the medium's copy is."""
+    (row,) = (one for one in session.status()["copies"] if one["place"] == "medium")
+    return dict(row)

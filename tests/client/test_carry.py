@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from client.carry import CarryRunner
-from client.carry.runner import SurrogateNotTrusted
+from client.carry.places import SurrogateNotTrusted
 from client.runner import Carried, Runner
 from images import Manifest
 from replay.frames import REPLY_BIT, Frame, FrameType
@@ -79,15 +79,21 @@ class Kept:
         self.home.launch(SERVICE)
         self._sessions: list[CarryRunner] = []
 
-    def session(self, *, trusted: tuple[str, ...] = ("a", "b")) -> CarryRunner:
+    def session(
+        self,
+        *,
+        trusted: tuple[str, ...] = ("a", "b"),
+        media: Path | None = None,
+        accept_older: str = "",
+    ) -> CarryRunner:
         peers = {
             name: dataclasses.replace(peer, trusted=name in trusted)
             for name, peer in self.world.settings.surrogates.items()
         }
         settings = dataclasses.replace(self.world.settings, surrogates=peers)
-        made = CarryRunner(settings, SERVICE, media=None)
+        made = CarryRunner(settings, SERVICE, media=media)
         self._sessions.append(made)
-        made.start()
+        made.start(accept_older=accept_older)
         return made
 
     def kill(self, session: CarryRunner) -> None:
@@ -360,7 +366,7 @@ def check_deltas_are_looked_at(kept: Kept, session: CarryRunner) -> None:
     false = volumes | {"ram": kept.checkpoints()[0].volumes["ram"].to_json()}
     with pytest.raises(Exception, match="is not what it says"):
         http.post_json(f"{path}/keep", good | {"volumes": false})
-    with pytest.raises(Exception, match="no checkpoint"):
+    with pytest.raises(Exception, match="later state"):
         http.post_json(f"{path}/keep", good | {"parent": CheckpointId("0" * 16)})
     assert [manifest.id for manifest in kept.checkpoints()] == before
     kept_one = http.post_json(f"{path}/keep", good)

@@ -8,11 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from client.latest import NOTHING, Known, Latest, StateOlder, require_latest
+from client.latest import (
+    NOTHING,
+    CopyOlder,
+    Known,
+    KnownCopy,
+    Latest,
+    LatestCopies,
+    StateOlder,
+    require_latest,
+)
 from client.log_keys import LogKeys
 from images import Freshness, Manifest
 from satchel.errors import IntegrityError
-from satchel.ids import OperationNumber
+from satchel.ids import CheckpointId, OperationNumber
 from tests.images.test_manifest import manifest as plain
 
 KEY = bytes(range(32))
@@ -24,6 +33,11 @@ def test_golden_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "latest" / "speech").read_bytes() == content
     Latest(tmp_path / "latest").put("notes", Known(OperationNumber(157)))
     assert (tmp_path / "latest" / "notes").read_bytes() == bytes.fromhex("31 35 37 0a")
+    copies = LatestCopies(tmp_path / "copies")
+    copies.put("kept", KnownCopy(CheckpointId("0f3c9a5be1d27c44"), led_on=True))
+    assert (tmp_path / "copies" / "kept").read_bytes() == b"0f3c9a5be1d27c44+\n"
+    copies.put("kept", KnownCopy(CheckpointId("0f3c9a5be1d27c44"), led_on=False))
+    assert (tmp_path / "copies" / "kept").read_bytes() == b"0f3c9a5be1d27c44\n"
     LogKeys(tmp_path / "keys").keep("notes", KEY)
     kept = tmp_path / "keys" / "notes"
     assert kept.read_bytes() == KEY
@@ -59,6 +73,15 @@ def test_a_checkpoint_that_has_expired_is_refused() -> None:
     require_latest(NOTHING, plain(), LAST, DAYS[27])  # nor does one that does not say
 
 
+def test_a_copy_of_a_carried_service_expires_as_well(tmp_path: Path) -> None:
+    old = manifest("2020-01-01T00:00:00.000000+00:00", days=10)
+    copies = LatestCopies(tmp_path)
+    copies.require("kept", dataclasses.replace(old, freshness=None), "")
+    copies.require("kept", old, old.id)
+    with pytest.raises(CopyOlder, match="it was good until 2020-01-11"):
+        copies.require("kept", old, "")
+
+
 def test_another_line_of_checkpoints_is_refused() -> None:
     first = manifest(DAYS[0])
     second, other = manifest(DAYS[1], before=first), manifest(DAYS[2], before=first)
@@ -83,6 +106,7 @@ def test_what_is_damaged_is_not_there(tmp_path: Path, damaged: bytes) -> None:
     (tmp_path / "notes").write_bytes(damaged)
     assert Latest(tmp_path).get("notes") == NOTHING
     assert LogKeys(tmp_path).get("notes") is None
+    assert LatestCopies(tmp_path).get("notes") is None
 
 
 def test_a_key_of_another_size_is_none(tmp_path: Path) -> None:

@@ -189,6 +189,7 @@ class World:
             surrogates={name: spot.peer(name, known_hosts) for name, spot in self.spots.items()},
             allowed_signers=signers,
             response_seconds=15.0,
+            media_seconds=0,
         )
         self.settings.run.mkdir(parents=True)
         self._closing: list[Callable[[], None]] = []

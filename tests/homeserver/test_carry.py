@@ -14,11 +14,11 @@ import pytest
 
 from chunkstore import Media, MediaFull, MediaNotFound, MediaReadOnly, Store
 from homeserver import Service, carry
-from homeserver.carry import MediaOfOthers, write_checkpoints
+from homeserver.carry import MediaOfOthers
 from homeserver.media import media_contents
 from homeserver.service import Checkpoint, NotLaunched, OperationsDiffer
 from hypervisor import MachineSpec
-from images import Manifest, checkpoints_on, read_manifest
+from images import Manifest, checkpoints_on, read_manifest, write_checkpoints
 from overlay import local_resolver
 from replay import Log, LogBusy, Operation, OperationGap
 from replica import Frozen, Replica

@@ -14,11 +14,10 @@ import pytest
 
 from chunkstore import Media, MediaNotFound
 from homeserver.api import home_app
-from homeserver.carry import write_checkpoints
 from homeserver.media import find_media, media_contents, mounted_media, recover_media, verify_media
 from homeserver.service import Checkpoint
 from homeserver.work import Works, WorkStopped
-from images import Manifest
+from images import Manifest, write_checkpoints
 from images.manifest import ManifestUnsupported
 from replay import Log
 from satchel.errors import ConflictError, NotFoundError, StateError

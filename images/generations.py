@@ -1,0 +1,148 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a medium has of checkpoints, and how a generation with newer ones is made.
+
+Home writes what its store has; a client what it had from home during a session. In either case
+chunks come first, then the signed manifest, then the commit. Each is durable before the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from chunkstore import Media, MediaCheckpoint, Store, TableRoot
+from images.manifest import Manifest
+from satchel.errors import IntegrityError, SatchelError, UnsupportedError
+from satchel.ids import CHUNK_REF_SIZE, OperationNumber
+from satchel.progress import Progress, silent
+
+logger = logging.getLogger(__name__)
+
+PIECE_CHUNKS = 32
+"""What is read first is laid anew where it would lie in pieces smaller than that."""
+
+
+@dataclass(frozen=True)
+class Signed:
+    """A manifest with the owner's signature."""
+
+    manifest: Manifest
+    signature: bytes
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a generation took. generation: the newest one, of before where nothing was missing; 0
+    where there is none.
+
+    chunks: that the new checkpoints name. media_bytes: written to the medium's packs. freed_bytes:
+    of packs that no generation needs any more.
+    """
+
+    generation: int
+    chunks: int
+    media_bytes: int
+    freed_bytes: int
+
+
+def write_checkpoints(
+    store: Store, media: Media, new: Sequence[Signed], progress: Progress = silent
+) -> Written:
+    """Add what the medium lacks of these checkpoints and commit them with the other services'.
+
+    `store` has all of them. What a resume reads first (`Manifest.first_roots`) is laid first, in
+    that order, and again where it would lie in many pieces. Writes nothing where the newest
+    generation has them all.
+    """
+    roots = [root for taken in new for root in taken.manifest.roots()]
+    first = store.reachable([root for taken in new for root in taken.manifest.first_roots()])
+    refs = first + store.reachable(roots)
+    chunks = (len(refs) - len(first)) // CHUNK_REF_SIZE
+    ids = {(taken.manifest.service, taken.manifest.id) for taken in new}
+    there = {(checkpoint.service, checkpoint.id) for checkpoint in checkpoints_on(media)}
+    if ids <= there and not media.missing(*roots):
+        return Written(media.newest, chunks, 0, 0)
+    again = len(first) // CHUNK_REF_SIZE if _scattered(media.has(first)) else 0
+    media_bytes = media.add(store, refs, progress, again=again)
+    generation, freed = commit_checkpoints(media, new)
+    return Written(generation, chunks, media_bytes, freed)
+
+
+def commit_checkpoints(
+    media: Media, new: Sequence[Signed], needed: Sequence[TableRoot] = ()
+) -> tuple[int, int]:
+    """Make a generation of these checkpoints, whose chunks are on the medium, and of what it has of
+    other services: its number, and bytes freed by it.
+
+    needed: what the medium keeps besides. Raises ChunkMissing, MediaFull, MediaReadOnly, MediaGone;
+    the medium has its old generation then.
+    """
+    services = {taken.manifest.service for taken in new}
+    kept = [one for one in checkpoints_on(media) if one.service not in services]
+    carried, keep_packs = roots_on(media, kept)
+    for taken in new:
+        manifest = taken.manifest
+        media.put_checkpoint(manifest.service, manifest.id, manifest.to_bytes(), taken.signature)
+    named = [
+        MediaCheckpoint(taken.manifest.service, taken.manifest.id, (), whole=True)
+        for taken in sorted(new, key=lambda one: one.manifest.service)
+    ]
+    roots = [root for taken in new for root in taken.manifest.roots()]
+    carried += needed
+    return media.commit([*kept, *named], roots, carried=carried, keep_packs=keep_packs)
+
+
+def oldest_on(media: Media, service: str, newest: OperationNumber) -> OperationNumber:
+    """The operation of the oldest checkpoint of a service in the medium's generations, at most
+    `newest`: its log has to lead on from that one."""
+    oldest = newest
+    for checkpoint in media.checkpoints(service):
+        try:
+            oldest = min(oldest, read_manifest(media, checkpoint).operation)
+        except SatchelError as error:
+            logger.warning("%s", error)
+    return oldest
+
+
+def checkpoints_on(media: Media) -> list[MediaCheckpoint]:
+    """The checkpoints of the newest whole generation; of the newest one where none is whole."""
+    generations = media.generations()
+    best = next((g for g in generations if g.whole), generations[0] if generations else None)
+    return [c for c in media.checkpoints() if best and best.number in c.generations]
+
+
+def read_manifest(media: Media, checkpoint: MediaCheckpoint) -> Manifest:
+    """What the medium has under that name. Raises MediaDamaged, and what a manifest raises."""
+    manifest = Manifest.from_bytes(media.signed(checkpoint)[0])
+    if (manifest.service, manifest.id) != (checkpoint.service, checkpoint.id):
+        raise IntegrityError(
+            f"the manifest {checkpoint.id} of {checkpoint.service} on {media.root} is another one",
+            why=f"it is {manifest.id} of {manifest.service}",
+        )
+    return manifest
+
+
+def roots_on(media: Media, kept: list[MediaCheckpoint]) -> tuple[list[TableRoot], bool]:
+    """The roots of checkpoints that stay on the medium, and whether some could not be told. One
+    that cannot be read goes from `kept`; one of a newer version stays."""
+    roots: list[TableRoot] = []
+    unknown = False
+    for checkpoint in list(kept):
+        try:
+            roots += read_manifest(media, checkpoint).roots()
+        except UnsupportedError:
+            unknown = True
+        except IntegrityError as error:
+            logger.warning("%s: it is left out of the next generation", error)
+            kept.remove(checkpoint)
+            unknown = True
+    return roots, unknown
+
+
+def _scattered(there: list[bool]) -> bool:
+    """Whether what is added to what is there would make many pieces."""
+    changes = sum(one != other for one, other in pairwise(there))
+    return changes * PIECE_CHUNKS > len(there)
