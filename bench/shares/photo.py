@@ -72,9 +72,9 @@ def enhance(folder: Path, photo: Path) -> Path:
     for step, change in STEPS.items():
         with Image.open(source) as image:
             large = image.width * image.height >= LARGE
-            suffix, terms = ("jpg", {"quality": 95}) if large else ("png", {"compress_level": 1})
-            target = folder / "work" / f"{photo.stem}.{step}.{suffix}"
-            change(image.convert("RGB")).save(target, **terms)
+            target = folder / "work" / f"{photo.stem}.{step}.{'jpg' if large else 'png'}"
+            # Of the other format each of the two means nothing.
+            change(image.convert("RGB")).save(target, quality=95, compress_level=1)
         source = target
     result = folder / "enhanced" / photo.name
     with Image.open(source) as image:
