@@ -48,7 +48,11 @@ class Node:
 def several(node: Node) -> list[CallName]:
     """Calls that are settled together: two files, one of them by two handles."""
     go_on = threading.Event()
-    node.settler.then(lambda: go_on.wait(10.0) and None)
+
+    def await_all() -> None:
+        go_on.wait(10.0)
+
+    node.settler.then(await_all)
     names = [node.writes(1, 7, WRITE_ONLY), node.writes(2, 8, BOTH), node.writes(3, 7, BOTH)]
     go_on.set()
     return names
