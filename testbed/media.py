@@ -27,8 +27,8 @@ DETACH_SECONDS = 120.0
 """How long the file system may write back what was not synced, on a device that is slow or busy."""
 
 KEPT_SECONDS = 30.0
-"""After which it is told to end: a program with mounts of its own may have a copy of the mount, and the
-file system goes on for that one."""
+"""After which it is told to end: a program with mounts of its own may have a copy of this one, for
+which the file system would go on."""
 
 
 class Stick:
