@@ -34,7 +34,7 @@ PREPARED = Path("bench-out") / "shares" / "photographs"
 PORT = 8080
 MOUNT_TERMS = ("--vfs-cache-mode", "writes", "--vfs-write-back", "0s", "--dir-cache-time", "1s")
 SERVER_TERMS = ("--dir-cache-time", "0s")
-"""By default either end would not see for five minutes what home has written."""
+"""By default each end keeps a listing for five minutes."""
 
 
 def photograph_figures(quick: bool) -> Iterator[Figure]:
