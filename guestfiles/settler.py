@@ -8,8 +8,10 @@ which it was written, several writes with one fsync each file.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
+import queue
 import struct
 import threading
 import time
@@ -162,8 +164,7 @@ class Settler:
     def _settle(self, items: list[_Item]) -> None:
         """Raises OSError where the node cannot give home what was written."""
         written = [item for item in items if isinstance(item, _Written)]
-        for handle in dict.fromkeys(item.handle for item in written if item.handle is not None):
-            self._sync(handle)
+        self._sync({item.handle >> 8: item.handle for item in written if item.handle is not None})
         for kind, several in itertools.groupby(items, lambda item: isinstance(item, _Written)):
             mine = self._claimed(list(several))
             if kind and mine:
@@ -180,20 +181,21 @@ class Settler:
             del self._settling[: len(items)]
             return items
 
-    def _sync(self, handle: int) -> None:
-        sync = asked(Opcode.FSYNC, handle >> 8, struct.pack("<QII", handle, 0, 0))
-        found: list[bytes] = []
-        done = threading.Event()
-
-        def answered(reply: bytes) -> None:
-            found.append(reply)
-            done.set()
-
-        self._perform(sync, answered)
+    def _sync(self, handles: dict[int, int]) -> None:
+        """All at once. handles: by file, one that writes it. Raises OSError."""
+        replies: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        for file, handle in handles.items():
+            body = struct.pack("<QII", handle, 0, 0)
+            self._perform(asked(Opcode.FSYNC, file, body), replies.put)
         until = time.monotonic() + FSYNC_SECONDS
-        while not done.wait(LOOK_SECONDS):
-            if self._over or time.monotonic() > until:
-                raise OSError("home does not have what was written")
-        _, error, _ = OUT_HEADER.unpack_from(found[0])
-        if error:
-            raise OSError(-error, "home does not have what was written")
+        for _ in handles:
+            _, error, _ = OUT_HEADER.unpack_from(self._next(replies, until))
+            if error:
+                raise OSError(-error, "home does not have what was written")
+
+    def _next(self, replies: queue.SimpleQueue[bytes], until: float) -> bytes:
+        """until: monotonic. Raises OSError."""
+        while not self._over and time.monotonic() < until:
+            with contextlib.suppress(queue.Empty):
+                return replies.get(timeout=LOOK_SECONDS)
+        raise OSError("home does not have what was written")

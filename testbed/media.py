@@ -26,6 +26,10 @@ SERVER = "mount.exfat-fuse"
 DETACH_SECONDS = 120.0
 """How long the file system may write back what was not synced, on a device that is slow or busy."""
 
+KEPT_SECONDS = 30.0
+"""After which it is told to end: a program with mounts of its own may have a copy of this one, for
+which the file system would go on."""
+
 
 class Stick:
     """A device of 2 GiB with exFAT, mounted at `root` while it is plugged in.
@@ -115,9 +119,14 @@ class Stick:
         not."""
         assert self._loop is not None
         loop, self._loop = self._loop, None
-        deadline = time.monotonic() + DETACH_SECONDS
-        while _servers_of(loop):
-            if time.monotonic() > deadline:
+        began = time.monotonic()
+        while servers := _servers_of(loop):
+            waited = time.monotonic() - began
+            if waited > KEPT_SECONDS:
+                for pid in servers:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGTERM)
+            if waited > DETACH_SECONDS:
                 raise UnavailableError(f"the file system on {loop} does not end")
             time.sleep(0.01)
         _run("losetup", "--detach", loop)

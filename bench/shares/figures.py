@@ -21,6 +21,7 @@ from bench.shares.least import LEAST, least
 from bench.shares.local import local_figures
 from bench.shares.network import Link
 from bench.shares.offload import photo_figures
+from bench.shares.photographs import photograph_figures
 from bench.shares.plan import Plan
 from bench.shares.plots import (
     Series,
@@ -272,6 +273,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "splits": paper_figures,
     "local": local_figures,
     "photo": photo_figures,
+    "photographs": photograph_figures,
     "scanned": scanned_figures,
     "small": small_figures,
     "edge": edge_figures,

@@ -44,6 +44,9 @@ WORKLOADS = {
 }
 SIZE = 16 << 20
 LEASE = 10.0
+UNMOUNT_SECONDS = 60.0
+"""Until a mount is ended: another program's mount namespace may have a copy of it, and keeps it."""
+
 MOUNTS = ("measured", "other")
 
 GOALS = {"native": 1.1, "owned": 1.3, "valid": 1.3, "native, no log": 1.1, "owned, no log": 1.3}
@@ -154,7 +157,11 @@ def served(argv: list[str], place: Path) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["fusermount3", "-u", "-z", str(place)], check=False)
-        serving.wait()
+        try:
+            serving.wait(UNMOUNT_SECONDS)
+        except subprocess.TimeoutExpired:
+            serving.terminate()
+            serving.wait()
 
 
 def _microseconds(file: Path, kind: str, block: str, seconds: float) -> float:

@@ -38,19 +38,21 @@ from wire import Identity, SshLink
 PHOTOS, FEW = 12, 4
 LINKS = (Link(0.020, 20e6 / 8), Link(0.060, 20e6 / 8))
 SHARE = "photos"
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS = 1800.0
 READY_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
 class Session:
     """Seconds until the photos were taken, and from then on until the last result was read; bytes
-    that went over the link meanwhile, whole packets, from the mobile and to it."""
+    that went over the link meanwhile, whole packets, from the mobile and to it. early: how often a
+    program read a file that was not yet what it was to be, where that is known."""
 
     taken: float
     enhanced: float
     sent: int = 0
     received: int = 0
+    early: int = 0
 
 
 def photo_figures(quick: bool) -> Iterator[Figure]:
@@ -93,11 +95,27 @@ def locally(folder: Path, count: int) -> Session:
 
 
 def _alone(place: Path, count: int) -> Session:
-    taken = _seconds_of(_Program("take", place, count))
-    return Session(taken, _seconds_of(_Program("both", place, count)))
+    taken = seconds_of(_program("take", place, count))
+    return Session(taken, seconds_of(_program("both", place, count)))
 
 
-def _seconds_of(*programs: _Program) -> float:
+def _program(what: str, folder: Path, count: int) -> Program:
+    return Program("bench.shares.photo", what, folder, count)
+
+
+def files_alone(prepared: Path, mobile: Path, other: Path, *words: str) -> Session:
+    """What bench.shares.photo_files does, offloaded. words: before those of who looks."""
+    module = "bench.shares.photo_files"
+    taken = seconds_of(Program(module, "take", prepared, mobile))
+    programs = [
+        Program(module, *words, "look", prepared, mobile),
+        Program(module, "enhance", prepared, other),
+    ]
+    enhanced = seconds_of(*programs)
+    return Session(taken, enhanced, early=sum(int(program.said) for program in programs))
+
+
+def seconds_of(*programs: Program) -> float:
     """From when all are told to begin until the last one has ended."""
     with contextlib.ExitStack() as stack:
         for program in programs:
@@ -112,14 +130,17 @@ def _seconds_of(*programs: _Program) -> float:
         return time.perf_counter() - began
 
 
-class _Program:
-    """A process of the application, which waits for a line before it begins."""
+class Program:
+    """A process of a module with these words, which waits for a line before it begins.
 
-    def __init__(self, what: str, folder: Path, count: int) -> None:
-        argv = [sys.executable, "-m", "bench.shares.photo", "--wait", what]
-        self._argv = [*argv, str(folder), str(count)]
+    said: what it printed from then on, once it has ended
+    """
 
-    def __enter__(self) -> _Program:
+    def __init__(self, module: str, *words: object) -> None:
+        self._argv = [sys.executable, "-m", module, "--wait", *map(str, words)]
+        self.said = ""
+
+    def __enter__(self) -> Program:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(self._argv, text=True, stdin=pipe, stdout=pipe)
         return self
@@ -142,13 +163,34 @@ class _Program:
         code = self._process.wait(PATIENCE_SECONDS)
         if code:
             raise subprocess.CalledProcessError(code, self._argv)
+        assert self._process.stdout
+        self.said = self._process.stdout.read()
+
+
+@contextlib.contextmanager
+def shaped(link: Link) -> Iterator[measure.Pair]:
+    """The mobile as the leaf, and home as the core, with this link between."""
+    with contextlib.closing(links.open_links()) as maker, measure.pair(maker) as pair:
+        rate = round(link.rate * 8)
+        shape = Shape(rate, link.round_trip / 2, queue=links.queue_for(rate))
+        pair.link.shape(up=shape, down=shape)
+        yield pair
+
+
+def counted(pair: measure.Pair, run: Callable[[], Session]) -> Session:
+    """What `run` returns, with the bytes that went over the link meanwhile."""
+    before = pair.link.counters()
+    session = run()
+    after = pair.link.counters()
+    sent, received = (after[way].bytes - before[way].bytes for way in links.WAYS)
+    return replace(session, sent=sent, received=received)
 
 
 class World:
     """A home, the way to it over a link, and two mounts: the mobile's over the link, the other
     node's beside home.
 
-    root: home's folder; mobile, other: the mounts
+    root: home's folder; mobile, other: the mounts; pair: the hosts, with the link
     """
 
     def __init__(self, folder: Path, link: Link, policy: str) -> None:
@@ -164,12 +206,7 @@ class World:
             shares = Shares(ShareShelf(self._folder / "shelf"), short / "home", LEASE)
             stack.callback(shares.close)
             shares.add(ShareRecord(SHARE, str(self.root), policy=self._policy))
-            maker = links.open_links()
-            stack.callback(maker.close)
-            self._pair = stack.enter_context(measure.pair(maker))
-            rate = round(self._shaped.rate * 8)
-            shape = Shape(rate, self._shaped.round_trip / 2, queue=links.queue_for(rate))
-            self._pair.link.shape(up=shape, down=shape)
+            self.pair = stack.enter_context(shaped(self._shaped))
             self._forward(stack, short)
             for place, socket in ((self.mobile, "mobile"), (self.other, "home")):
                 cache = self._folder / f"cache-{place.name}"
@@ -183,29 +220,22 @@ class World:
 
     def alone(self, count: int) -> Session:
         """All of it on the mobile."""
-        return self._counted(lambda: _alone(self.mobile, count))
+        return counted(self.pair, lambda: _alone(self.mobile, count))
 
     def offloaded(self, count: int) -> Session:
         """The other node enhances; the mobile reads what comes of it."""
 
         def run() -> Session:
-            taken = _seconds_of(_Program("take", self.mobile, count))
+            taken = seconds_of(_program("take", self.mobile, count))
             look, enhance = (self.mobile, "look"), (self.other, "enhance")
-            programs = [_Program(what, place, count) for place, what in (look, enhance)]
-            return Session(taken, _seconds_of(*programs))
+            programs = [_program(what, place, count) for place, what in (look, enhance)]
+            return Session(taken, seconds_of(*programs))
 
-        return self._counted(run)
-
-    def _counted(self, run: Callable[[], Session]) -> Session:
-        before = self._pair.link.counters()
-        session = run()
-        after = self._pair.link.counters()
-        sent, received = (after[way].bytes - before[way].bytes for way in links.WAYS)
-        return replace(session, sent=sent, received=received)
+        return counted(self.pair, run)
 
     def _forward(self, stack: contextlib.ExitStack, short: Path) -> None:
         """Home's socket at the mobile, as `satchel mount` has it."""
-        leaf, core = self._pair.leaf, self._pair.core
+        leaf, core = self.pair.leaf, self.pair.core
         identity = Identity.create(short / "key")
         daemon = sshd.Sshd.start(
             short / "sshd",
@@ -226,4 +256,15 @@ class World:
         stack.callback(namespaces.inside(leaf.namespace, connect).close)
 
 
-__all__ = ["LINKS", "Session", "World", "locally", "photo_figures"]
+__all__ = [
+    "LINKS",
+    "Program",
+    "Session",
+    "World",
+    "counted",
+    "files_alone",
+    "locally",
+    "photo_figures",
+    "seconds_of",
+    "shaped",
+]

@@ -3,6 +3,7 @@
 """The photo application of OFS's Section 5, with Pillow: a folder of photos is enhanced.
 
     python -m bench.shares.photo take FOLDER COUNT    photos as a camera leaves them, in inbox/
+    python -m bench.shares.photo shoot FOLDER COUNT   photographs of 2, 5 and 10 megapixels, in turn
     python -m bench.shares.photo enhance FOLDER       each of them in steps, from file to file
     python -m bench.shares.photo look FOLDER COUNT    read each result, as soon as it is there
     python -m bench.shares.photo both FOLDER COUNT    enhance and look, in one process
@@ -24,6 +25,12 @@ from pathlib import Path
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
 SIZE = (640, 480)
+PHOTOGRAPHS = ((1672, 1254), (2592, 1944), (3600, 2700))
+"""Pixels of those in OFS's Section 6.2: 2.1, 5.0 and 9.7 million."""
+
+LARGE = 1_000_000
+"""Pixels from which on the steps are JPEGs too; as PNGs they would be 20 MB each."""
+
 SMALL = (120, 90)
 PER_ROW = 6
 LOOK_SECONDS = 0.002
@@ -38,15 +45,20 @@ STEPS: dict[str, Step] = {
 }
 
 
-def take(folder: Path, number: int) -> Path:
-    """A photo in inbox/: noise on a landscape, the same for the same number."""
+def name_of(number: int) -> str:
+    """Of a photo, in inbox/ and where its results are."""
+    return f"photo-{number:03}.jpg"
+
+
+def take(folder: Path, number: int, size: tuple[int, int] = SIZE) -> Path:
+    """A photo in inbox/: noise on a landscape, the same for the same number and size."""
     dice = random.Random(number)
     left = dice.uniform(-2.0, -1.0)
     area = (left, dice.uniform(-1.5, -0.8), left + 2.2, 1.0)
-    colours = [Image.effect_mandelbrot(SIZE, area, dice.randint(20, 60)) for _ in range(3)]
+    colours = [Image.effect_mandelbrot(size, area, dice.randint(20, 60)) for _ in range(3)]
     image = Image.merge("RGB", colours)
-    noise = Image.frombytes("L", SIZE, dice.randbytes(SIZE[0] * SIZE[1])).convert("RGB")
-    path = folder / "inbox" / f"photo-{number:03}.jpg"
+    noise = Image.frombytes("L", size, dice.randbytes(size[0] * size[1])).convert("RGB")
+    path = folder / "inbox" / name_of(number)
     path.parent.mkdir(exist_ok=True)
     Image.blend(image, noise, 0.12).save(path, quality=88)
     return path
@@ -58,9 +70,11 @@ def enhance(folder: Path, photo: Path) -> Path:
         (folder / name).mkdir(exist_ok=True)
     source = photo
     for step, change in STEPS.items():
-        target = folder / "work" / f"{photo.stem}.{step}.png"
         with Image.open(source) as image:
-            change(image.convert("RGB")).save(target, compress_level=1)
+            large = image.width * image.height >= LARGE
+            target = folder / "work" / f"{photo.stem}.{step}.{'jpg' if large else 'png'}"
+            # Of the other format each of the two means nothing.
+            change(image.convert("RGB")).save(target, quality=95, compress_level=1)
         source = target
     result = folder / "enhanced" / photo.name
     with Image.open(source) as image:
@@ -110,9 +124,10 @@ def sheet(folder: Path) -> Path:
 
 def program(what: str, folder: Path, count: int = 0) -> None:
     """The command line."""
-    if what == "take":
+    if what in {"take", "shoot"}:
+        sizes = PHOTOGRAPHS if what == "shoot" else (SIZE,)
         for number in range(count):
-            take(folder, number)
+            take(folder, number, sizes[number % len(sizes)])
         (folder / "done.txt").touch()
     if what in {"enhance", "both"}:
         for photo in waiting(folder):
@@ -132,4 +147,4 @@ if __name__ == "__main__":
     program(WORDS[0], Path(WORDS[1]), *map(int, WORDS[2:]))
 
 
-__all__ = ["STEPS", "enhance", "look", "program", "sheet", "take", "waiting"]
+__all__ = ["STEPS", "enhance", "look", "name_of", "program", "sheet", "take", "waiting"]

@@ -203,17 +203,19 @@ class Sender:
         return replies
 
     def flush(self, file: OpenFile, *, wait: bool = True) -> None:
-        """Without the lock. In parts, so that what waits for home's connection is bounded. wait:
-        for the last one as well."""
+        """Without the lock: what is written by now. In parts, so that what waits for home's
+        connection is bounded. wait: for the last one as well. What is written while that one is
+        under way is left, or a program that writes on would keep this from ending."""
         while True:
             with self.changed:
                 flushes = self._machine.flush(file.file, FLUSHED)
                 pending = [self.send(message) for message in flushes]
                 file.behind = 0
             last = sum(message.count for message in flushes) < FLUSHED
-            if not pending or (last and not wait):
+            if wait or not last:
+                self.wait_for(pending)
+            if last:
                 return
-            self.wait_for(pending)
 
     def _giving(self, file: FileId, numbers: tuple[int, ...]) -> int:
         if self._journal is None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from shares.node import ROOT, Buffer, Changes, Made, Node
-from shares.protocol import BLOCK, Fetch, FileId, Own
+from shares.protocol import BLOCK, Fetch, FileId, Flush, Message, Own
 from tests.shares.node.conftest import Join, NodesHome, watched
 from tests.waiting import eventually
 
@@ -70,6 +70,39 @@ def test_a_closed_file_is_at_home(join: Join, home: NodesHome) -> None:
     assert eventually(lambda: home.share.tree.read(file, 0, 1 << 30) == content)
     again = one.open(file, os.O_RDONLY).number
     assert one.read(again, 0, 1 << 30) == content
+
+
+def test_a_sync_ends_while_a_program_writes_on(
+    join: Join, home: NodesHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives home what was written before it, once, and not what is written meanwhile."""
+    one = join()
+    file, handle = make(one, content=bytes(3 * BLOCK))
+    turns = iter(range(1, 50))
+    flushed = 0
+
+    def post(message: Message, replied: Callable[[Any], None], *others: Any) -> None:
+        nonlocal flushed
+
+        def written_again(reply: Any) -> None:
+            for turn in turns:
+                one.write(handle, BLOCK, bytes([turn]) * BLOCK)
+                break
+            replied(reply)
+
+        flush = isinstance(message, Flush)
+        flushed += flush
+        send(message, written_again if flush else replied, *others)
+
+    hub = watched(one)
+    send = hub.post
+    monkeypatch.setattr(hub, "post", post)
+    one.sync(handle, False)
+    assert flushed == 1
+    assert home.share.tree.read(file, 0, 3 * BLOCK) == bytes(3 * BLOCK)
+    turns = iter(())
+    one.sync(handle, False)
+    assert home.share.tree.read(file, BLOCK, BLOCK) == bytes([1]) * BLOCK
 
 
 def test_two_nodes_append_at_once_and_nothing_is_lost(join: Join) -> None:
