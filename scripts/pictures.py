@@ -8,6 +8,7 @@ Run it from the root of the repository: `.venv/bin/python scripts/pictures.py`. 
 
 from __future__ import annotations
 
+import functools
 import re
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tests.browser import Browser
 from tests.pages import look, seen, take_picture, text
 from tests.waiting import eventually
 
@@ -36,7 +38,7 @@ SEEN = {"session": "Routes elsewhere", "home": "notes", "surrogate": "account"}
 def main() -> None:
     """Play the story once, and take the pictures at its end."""
     PICTURES.mkdir(exist_ok=True)
-    argv = [Path(sys.executable).with_name("satchel"), "try"]
+    argv = [str(Path(sys.executable).with_name("satchel")), "try"]
     said: list[str] = []
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as story:
         assert story.stderr is not None
@@ -61,10 +63,13 @@ def take_pages(links: dict[str, str]) -> None:
             seen(Path(folder, "browser"), link) as browser,
         ):
             look(browser, WIDTH, "light")
-            wanted = SEEN[name]
-            if not eventually(lambda b=browser, w=wanted: w in text(b), 60.0):
+            if not eventually(functools.partial(_shows, browser, SEEN[name]), 60.0):
                 raise SystemExit(f"the page of the {name} stays empty")
             take_picture(browser, PICTURES / f"{name}.png")
+
+
+def _shows(browser: Browser, wanted: str) -> bool:
+    return wanted in text(browser)
 
 
 def take_terminal(lines: list[str]) -> None:

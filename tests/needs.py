@@ -69,7 +69,7 @@ def _has_kvm() -> bool:
 
 
 def _has_landlock() -> bool:
-    return ctypes.CDLL(None).syscall(444, None, 0, 1) > 0
+    return bool(ctypes.CDLL(None).syscall(444, None, 0, 1) > 0)
 
 
 def _maps_mounts() -> bool:
