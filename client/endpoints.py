@@ -14,7 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from client.home import HomeService, answers_limit
 from client.journal import Journal, JournalParted
-from replay import Early, Operation, Response, answers_in, encode_operations, responses_in
+from replay import (
+    Begun,
+    Early,
+    Operation,
+    Response,
+    answers_in,
+    decode_piece,
+    encode_operations,
+    responses_in,
+)
 from satchel.errors import (
     ConflictError,
     IntegrityError,
@@ -81,7 +90,7 @@ class HomeEndpoint:
         self._stateful = stateful
         self._compared = False
 
-    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:
+    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early | Begun]:
         logged = False
         early = _looked_at(self._early, operations)
         try:
@@ -96,6 +105,13 @@ class HomeEndpoint:
             raise
         if not logged:
             self._acknowledge(operations[-1].number)
+
+    def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
+        return self._home.piece(number, after, length)
+
+    def forget(self, number: OperationNumber) -> None:
+        with contextlib.suppress(SatchelError):
+            self._home.forget(number)
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         ask = self._home.read if self._stateful else self._home.execute
@@ -179,12 +195,21 @@ class SurrogateEndpoint:
         self._link = link
         self._path = f"/v1/replicas/{replica}"
 
-    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:
+    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early | Begun]:
         early = _looked_at(self._early, operations)
         for answer in answers_in(self._send("operations", operations, early=early)):
             if isinstance(answer, Response):
                 self._verify(answer, operations, "operation")
             yield answer
+
+    def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
+        path = f"{self._path}/operations/{number}/answer?after={after}&length={length}"
+        return decode_piece(self._link.http.get_bytes(path, limit=length + 1))
+
+    def forget(self, number: OperationNumber) -> None:
+        with contextlib.suppress(SatchelError):
+            path = f"{self._path}/operations/{number}/answer"
+            self._link.http.delete(path, timeout=REMOVE_SECONDS)
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         responses = list(responses_in(self._send(self._reads, operations, early=False)))
@@ -214,9 +239,9 @@ class SurrogateEndpoint:
 
     def _send(self, where: str, operations: Sequence[Operation], *, early: bool) -> Iterator[bytes]:
         try:
-            wishes = [*(["early=1"] if early else []), *(["signed=1"] if self.signer else [])]
+            wishes = ["early=1" if early else "long=1", *(["signed=1"] if self.signer else [])]
             yield from self._link.http.post_stream(
-                f"{self._path}/{where}{'?' if wishes else ''}{'&'.join(wishes)}",
+                f"{self._path}/{where}?{'&'.join(wishes)}",
                 encode_operations(operations),
                 timeout=None,
                 limit=answers_limit((len(operations) + early) * (2 if self.signer else 1)),

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from replay import (
     MAX_PAYLOAD,
+    Begun,
     Early,
     Operation,
     Response,
     answers_in,
     decode_operations,
+    decode_piece,
     encode_operations,
     responses_in,
 )
@@ -151,9 +153,10 @@ class HomeService:
 
     def execute(
         self, operations: Sequence[Operation], *, early: bool = False
-    ) -> Iterator[Response | Early]:
+    ) -> Iterator[Response | Early | Begun]:
         """Log, then execute; the responses that home still knows, as they come. Fewer where home
-        cannot go on: asked for the others, it says why. early: and early answers before them."""
+        cannot go on: asked for the others, it says why. early: and early answers before them;
+        else, before a long one, that it has begun."""
         return answers_in(self._send("operations", operations, early=early))
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
@@ -164,13 +167,23 @@ class HomeService:
         self, where: str, operations: Sequence[Operation], *, early: bool = False
     ) -> Iterator[bytes]:
         return self.link.http.post_stream(
-            f"{self._path}/{where}{'?early=1' if early else ''}",
+            f"{self._path}/{where}?{'early' if early else 'long'}=1",
             encode_operations(operations),
             headers={"X-Satchel-Client": self.client},
             timeout=SLOW_SECONDS,
             limit=answers_limit(len(operations) + early),
             idempotent=True,
         )
+
+    def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
+        """Of a long answer, see client.long_answer."""
+        path = f"{self._path}/operations/{number}/answer?after={after}&length={length}"
+        return decode_piece(self.link.http.get_bytes(path, limit=length + 1))
+
+    def forget(self, number: OperationNumber) -> None:
+        """Have home keep no more of that long answer."""
+        path = f"{self._path}/operations/{number}/answer"
+        self.link.http.delete(path, timeout=ANSWER_SECONDS)
 
     def _operations(self, after: OperationNumber, limit: int) -> list[Operation]:
         path = f"{self._path}/operations?after={after}&limit={limit}"

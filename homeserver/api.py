@@ -15,6 +15,8 @@ DELETE /v1/services/S/lease/CLIENT                give it back
 GET    /v1/services/S/streams and the like, for carried services: homeserver/carried_api.py
 GET    /v1/services/S/operations?after=N&limit=M  log records
 POST   /v1/services/S/operations                  log records in, response records out
+GET    /v1/services/S/operations/N/answer?after=N&length=L  a piece of a long answer
+DELETE /v1/services/S/operations/N/answer          nobody wants more of it
 POST   /v1/services/S/reads                       the same for what changes nothing
 POST   /v1/services/S/doctor                      log records in, or home's log: do replicas differ
 POST   /v1/services/S/digest                      paths: a digest of the guest's files
@@ -57,7 +59,14 @@ from homeserver.records import CheckpointNotFound, NewService
 from homeserver.service import Service
 from homeserver.shares import Shares
 from homeserver.work import Works
-from replay import decode_operations, encode_answers, encode_operations, encode_responses
+from replay import (
+    decode_operations,
+    encode_answers,
+    encode_operations,
+    encode_piece,
+    encode_responses,
+)
+from replica import PIECE_BYTES, PIECE_SECONDS
 from satchel.errors import UsageError
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.retention import Policy
@@ -325,8 +334,22 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
     def submit(name: str) -> Any:
         operations = decode_operations(flask.request.get_data())
         service = claimed(name)
-        answer = service.answer_early if "early" in flask.request.args else service.answer
-        return streamed(encode_answers(answer(operations)))
+        if "early" in flask.request.args:
+            return streamed(encode_answers(service.answer_early(operations)))
+        if "long" in flask.request.args:
+            return streamed(encode_answers(service.answer_long(operations)))
+        return streamed(encode_answers(service.answer(operations)))
+
+    @routes.get("/operations/<int:number>/answer")
+    def piece(name: str, number: int) -> Any:
+        answer = home.service(name).replica().long.of(OperationNumber(number))
+        after, length = _number("after", 0, 0, NUMBER_LIMIT), _number("length", 0, 0, PIECE_BYTES)
+        return _octets(encode_piece(*answer.after(after, length, PIECE_SECONDS)))
+
+    @routes.delete("/operations/<int:number>/answer")
+    def forget_answer(name: str, number: int) -> Any:
+        home.service(name).replica().long.of(OperationNumber(number)).drop()
+        return {}
 
     @routes.post("/reads")
     def read(name: str) -> Any:

@@ -52,6 +52,7 @@ from replica.door import StreamDoor
 from replica.early import EarlyAnswers
 from replica.folder import RunFolder
 from replica.phases import Phases
+from replica.pieces import LongAnswers
 from replica.profile import IDLE, RESUME
 from replica.states import (
     Frozen,
@@ -120,6 +121,7 @@ class Replica:
         self.phases = Phases()
         self._adapter = adapters.for_kind(adapter)
         self.early = EarlyAnswers(adapters.EARLY.get(adapter))
+        self.long = LongAnswers(adapters.IN_PIECES.get(adapter))
         self._store = store
         self._driver = driver
         self._run_dir = run_dir
@@ -276,12 +278,17 @@ class Replica:
             asked = operation
             if not self.stateful:
                 operation = dataclasses.replace(operation, number=OperationNumber(self._last + 1))
-            perform = partial(agent.execute, on_part=self.early.parts(asked.number))
-            payload = self._exchange(perform, operation, timeout)
+            if self.long.supported:
+                stream = partial(self._stream, agent, operation, timeout)
+                response = self.long.response(asked, stream)
+            else:
+                perform = partial(agent.execute, on_part=self.early.parts(asked.number))
+                payload = self._exchange(perform, operation, timeout)
+                response = Response(asked.number, self._adapter.normalise(payload, asked))
             self._last = max(self._last, operation.number)
             if self._shares:
                 self._shares.finished(operation.number)
-            return Response(asked.number, self._adapter.normalise(payload, asked))
+            return response
 
     def read(self, operation: Operation, timeout: float | None = None) -> Response:
         """Execute a request that changes nothing, as often as it is asked for; its normalised
@@ -463,6 +470,22 @@ class Replica:
                 fix="use it at home",
             )
         self._share_host.check()
+
+    def _stream(
+        self,
+        agent: AgentChannel,
+        operation: Operation,
+        timeout: float | None,
+        take: Callable[[bytes], None],
+    ) -> bool:
+        """Whether the service has said a whole response, which `take` got."""
+        try:
+            with self.phases.operation(self._adapter.label(operation)):
+                agent.stream(operation, timeout, take)
+        except ServiceTimeout as error:
+            logger.warning("replica %s: %s", self.id, error)
+            return False
+        return True
 
     def _exchange(
         self,
