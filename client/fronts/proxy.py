@@ -80,9 +80,9 @@ def proxy_app(session: Session, service: str) -> flask.Flask:
         response = http.decode(answer.long.head() if answer.long else answer.payload)
         worker = names.get("service-worker") == "script"
         kept = kept_headers(session, answer, response, worker=worker)
-        body = _rest(answer.long, response.body) if answer.long else response.body
-        reply = Answered(body, status=response.status, headers=kept)
+        reply = Answered(response.body, status=response.status, headers=kept)
         if answer.long:
+            reply.response = _rest(answer.long, response.body)
             reply.call_on_close(answer.long.close)
         if service and "sec-fetch-mode" in names and clearing.due():
             reply.headers["Clear-Site-Data"] = CLEAR
