@@ -20,8 +20,8 @@ class Answer:
     """The first response to an operation. seconds: since the call; stable: at the moment of the
     acknowledgement. Of a read of a stateful service, `number` is that of the last operation that it
     shows for sure, and `stable` says whether home has that one. feed: who gave it; read: what it
-    answers, where that is no operation. long: it has begun, and is had from there instead of from the
-    payload."""
+    answers, where that is no operation. long: where it has begun and is
+    had in pieces, instead of the payload."""
 
     number: OperationNumber
     payload: bytes

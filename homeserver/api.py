@@ -340,17 +340,6 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
             return streamed(encode_answers(service.answer_long(operations)))
         return streamed(encode_answers(service.answer(operations)))
 
-    @routes.get("/operations/<int:number>/answer")
-    def piece(name: str, number: int) -> Any:
-        answer = home.service(name).replica().long.of(OperationNumber(number))
-        after, length = _number("after", 0, 0, NUMBER_LIMIT), _number("length", 0, 0, PIECE_BYTES)
-        return _octets(encode_piece(*answer.after(after, length, PIECE_SECONDS)))
-
-    @routes.delete("/operations/<int:number>/answer")
-    def forget_answer(name: str, number: int) -> Any:
-        home.service(name).replica().long.of(OperationNumber(number)).drop()
-        return {}
-
     @routes.post("/reads")
     def read(name: str) -> Any:
         operations = decode_operations(flask.request.get_data())
@@ -369,7 +358,23 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
         service.lease.claim(client)
         return service
 
+    _pieces(routes, home)
     return routes
+
+
+def _pieces(routes: flask.Blueprint, home: Home) -> None:
+    """Of a long answer."""
+
+    @routes.get("/operations/<int:number>/answer")
+    def piece(name: str, number: int) -> Any:
+        answer = home.service(name).replica().long.of(OperationNumber(number))
+        after, length = _number("after", 0, 0, NUMBER_LIMIT), _number("length", 0, 0, PIECE_BYTES)
+        return _octets(encode_piece(*answer.after(after, length, PIECE_SECONDS)))
+
+    @routes.delete("/operations/<int:number>/answer")
+    def forget_answer(name: str, number: int) -> Any:
+        home.service(name).replica().long.of(OperationNumber(number)).drop()
+        return {}
 
 
 def _checkpoints(home: Home, works: Works) -> flask.Blueprint:

@@ -106,8 +106,8 @@ def responses_in(pieces: Iterable[bytes]) -> Iterator[Response]:
 
 
 def answers_in(pieces: Iterable[bytes]) -> Iterator[Response | Early | Begun]:
-    """The responses, and what is said before them, in a peer's batch that comes in pieces, each as soon as
-    it is whole. Raises RecordInvalid."""
+    """The responses, and what is said before them, in a peer's batch that comes in pieces: each as
+    soon as it is whole. Raises RecordInvalid."""
     held = bytearray()
     before: Early | None = None
     signed: Response | None = None

@@ -25,7 +25,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from replay.frames import REPLY_BIT, WANTS_PARTS, WANTS_STREAM, Frame, FrameReader, FrameStatus, FrameType
+from replay.frames import (
+    REPLY_BIT,
+    WANTS_PARTS,
+    WANTS_STREAM,
+    Frame,
+    FrameReader,
+    FrameStatus,
+    FrameType,
+)
 from replay.operations import Operation, OperationGap, Response
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError, UsageError
 from satchel.ids import OperationNumber
@@ -210,20 +218,20 @@ class AgentChannel:
         return self._counted(operation, self._perform(FrameType.EXECUTE, operation, timeout, said))
 
     def stream(
-        self, operation: Operation, timeout: float | None, take: Callable[[bytes], None]
-    ) -> None:
+        self, take: Callable[[bytes], None], operation: Operation, timeout: float | None
+    ) -> bool:
         """As `execute`, and the service's raw response goes to `take`, piece by piece and in order,
-        in this thread. While that does not return the service waits. timeout: for each silence of
-        the service. Raises as `execute`, AlreadyExecuted also where the guest has not all of the
-        response any more: then take has had a part of it, or nothing."""
+        in this thread; while that does not return the service waits. Whether it was whole: the
+        service may break off. timeout: for each silence of the service. Raises as `execute`,
+        AlreadyExecuted also where the guest has not all of the response any more."""
         said = _Parts(take, stream=True)
-        response = self._counted(
-            operation, self._perform(FrameType.EXECUTE, operation, timeout, said)
-        )
-        if said.whole is False:
+        performed = self._perform(FrameType.EXECUTE, operation, timeout, said)
+        response = self._counted(operation, performed)
+        if said.gap:
             raise AlreadyExecuted(operation.number, operation.number)
         if response.payload:  # a short one that is said again, or an older agent's
             take(response.payload)
+        return not said.broken
 
     def _counted(self, operation: Operation, answered: tuple[Response, int]) -> Response:
         response, last = answered
@@ -265,6 +273,8 @@ class AgentChannel:
         reply = self._request(request, seconds + GRACE_SECONDS, parts=parts)
         if reply.status in (FrameStatus.BROKEN, FrameStatus.TOO_LARGE):
             logger.warning("operation %d has no response: %s", operation.number, _text(reply))
+            if parts:
+                parts.broken = True
             return Response(operation.number, b""), operation.number
         if parts and reply.status == FrameStatus.STREAMED:
             parts.ended(int.from_bytes(reply.payload[:8], "little"))
@@ -394,22 +404,21 @@ class AgentChannel:
 
 
 class _Parts:
-    """What an agent says of one response before its reply. whole: None where that is the reply's
-    alone; of a streamed response whether all of it was said."""
+    """What an agent says of one response before its reply. gap: of a streamed one, that it did not
+    say all of it; broken: that the service did not."""
 
     def __init__(self, tell: Callable[[bytes], None], *, stream: bool = False) -> None:
         self.wish = WANTS_STREAM if stream else WANTS_PARTS
-        self.whole: bool | None = None
+        self.gap = self.broken = False
         self._tell = tell
         self._stream = stream
         self._heard = time.monotonic()
         self._position = 0
-        self._gap = False
 
     def take(self, part: Frame) -> float:
         """Seconds by which the reply may come later."""
-        self._gap = self._gap or (self._stream and part.number != self._position)
-        if not self._gap:
+        self.gap = self.gap or (self._stream and part.number != self._position)
+        if not self.gap:
             self._tell(part.payload)
             self._position += len(part.payload)
         before, self._heard = self._heard, time.monotonic()
@@ -417,7 +426,7 @@ class _Parts:
 
     def ended(self, length: int) -> None:
         """The agent says how long it was."""
-        self.whole = not self._gap and self._position == length
+        self.gap = self.gap or self._position != length
 
 
 def _milliseconds(seconds: float) -> int:

@@ -48,7 +48,7 @@ class PieceGone(NotFoundError):
 
 
 class LongAnswer:
-    """The answer to `asked`. One thread says it, others take it away. response: when it has ended."""
+    """The answer to `asked`. One thread says it, others take it away. response: when it ended."""
 
     def __init__(self, asked: Operation, *, wanted: bool) -> None:
         """wanted: somebody is going to take it away, piece by piece if it is long; else it is kept
@@ -100,7 +100,7 @@ class LongAnswer:
             self._changed.notify_all()
 
     def end(self, failure: bytes | None) -> Response:
-        """Nothing more comes: the response. failure: that, where it is no good as far as it came."""
+        """Nothing more comes: the response. failure: that, where what came is no response."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -163,8 +163,8 @@ class LongAnswers:
     def response(
         self, operation: Operation, stream: Callable[[Callable[[bytes], None]], bool]
     ) -> Response:
-        """The normalised response. stream: has the service say the raw one to its argument, and
-        gives whether it said all. Raises what that does."""
+        """The normalised response. stream: has the service say the raw one to its argument; whether
+        it said all. Raises what that does."""
         assert self._reader is not None
         with self._lock:
             known = self._answers.get(operation.number)

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from cell import Cells, Seen, left
 from chunkstore import Store, TableRoot
@@ -86,6 +87,8 @@ OVERLAY_BYTES = 4 << 30
 
 STOP_SECONDS = 15.0
 """How long `stop` waits for a checkpoint that writes memory back before it gives that up."""
+
+_Raw = TypeVar("_Raw")
 
 _SILENT = (AgentGone, AgentTimeout, ServiceNotReady)
 """Errors of a guest that does not execute operations any more."""
@@ -278,13 +281,14 @@ class Replica:
             asked = operation
             if not self.stateful:
                 operation = dataclasses.replace(operation, number=OperationNumber(self._last + 1))
+            exchange = partial(self._exchange, operation=operation, timeout=timeout)
             if self.long.supported:
-                stream = partial(self._stream, agent, operation, timeout)
-                response = self.long.response(asked, stream)
+                response = self.long.response(
+                    asked, lambda take: bool(exchange(partial(agent.stream, take)))
+                )
             else:
-                perform = partial(agent.execute, on_part=self.early.parts(asked.number))
-                payload = self._exchange(perform, operation, timeout)
-                response = Response(asked.number, self._adapter.normalise(payload, asked))
+                raw = exchange(partial(agent.execute, on_part=self.early.parts(asked.number)))
+                response = self._normal(asked, raw)
             self._last = max(self._last, operation.number)
             if self._shares:
                 self._shares.finished(operation.number)
@@ -298,8 +302,7 @@ class Replica:
         """
         reading = self._shares.reading if self._shares else contextlib.nullcontext
         with self._guarded(*_SILENT) as (agent, _), reading():
-            payload = self._exchange(agent.read, operation, timeout)
-            return Response(operation.number, self._adapter.normalise(payload, operation))
+            return self._normal(operation, self._exchange(agent.read, operation, timeout))
 
     def checkpoint(self, *, hold: bool = False) -> Frozen:
         """Freeze the machine between two operations, store what changed, and let it go on.
@@ -471,35 +474,23 @@ class Replica:
             )
         self._share_host.check()
 
-    def _stream(
-        self,
-        agent: AgentChannel,
-        operation: Operation,
-        timeout: float | None,
-        take: Callable[[bytes], None],
-    ) -> bool:
-        """Whether the service has said a whole response, which `take` got."""
-        try:
-            with self.phases.operation(self._adapter.label(operation)):
-                agent.stream(operation, timeout, take)
-        except ServiceTimeout as error:
-            logger.warning("replica %s: %s", self.id, error)
-            return False
-        return True
+    def _normal(self, asked: Operation, raw: Response | None) -> Response:
+        payload = raw.payload if raw else b""
+        return Response(asked.number, self._adapter.normalise(payload, asked))
 
     def _exchange(
         self,
-        perform: Callable[[Operation, float | None], Response],
+        perform: Callable[[Operation, float | None], _Raw],
         operation: Operation,
         timeout: float | None,
-    ) -> bytes:
-        """The raw response; empty where the service gave no whole one in time."""
+    ) -> _Raw | None:
+        """What `perform` gives; None where the service gave no whole response in time."""
         try:
             with self.phases.operation(self._adapter.label(operation)):
-                return perform(operation, timeout).payload
+                return perform(operation, timeout)
         except ServiceTimeout as error:
             logger.warning("replica %s: %s", self.id, error)
-            return b""
+            return None
 
     def _freeze(self, machine: Machine) -> Frozen:
         assert self._attachment is not None

@@ -155,6 +155,26 @@ def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
             return streamed(encode_answers(hosted.replica.long.before(operations, responses)))
         return streamed(encode_answers(responses))
 
+    @routes.post("/reads")
+    def read(replica: str) -> Any:
+        operations = decode_operations(flask.request.get_data())
+        hosted = host.replica(replica, tenant)
+        responses: Iterable[Response] = hosted.read(operations)
+        if "signed" in flask.request.args:
+            responses = hosted.signed(responses, operations, "read", host.answer_key)
+        return _octets(encode_responses(responses))
+
+    @routes.post("/hand-over")
+    def hand_over(replica: str) -> Any:
+        return host.replica(replica, tenant).hand_over().to_json()
+
+    _pieces(routes, host, tenant)
+    return routes
+
+
+def _pieces(routes: flask.Blueprint, host: Host, tenant: Tenant) -> None:
+    """Of a long answer."""
+
     @routes.get("/operations/<int:number>/answer")
     def piece(replica: str, number: int) -> Any:
         hosted = host.replica(replica, tenant)
@@ -169,21 +189,6 @@ def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
     def forget(replica: str, number: int) -> Any:
         host.replica(replica, tenant).replica.long.of(OperationNumber(number)).drop()
         return {}
-
-    @routes.post("/reads")
-    def read(replica: str) -> Any:
-        operations = decode_operations(flask.request.get_data())
-        hosted = host.replica(replica, tenant)
-        responses: Iterable[Response] = hosted.read(operations)
-        if "signed" in flask.request.args:
-            responses = hosted.signed(responses, operations, "read", host.answer_key)
-        return _octets(encode_responses(responses))
-
-    @routes.post("/hand-over")
-    def hand_over(replica: str) -> Any:
-        return host.replica(replica, tenant).hand_over().to_json()
-
-    return routes
 
 
 def _carrying(host: Host, tenant: Tenant) -> flask.Blueprint:

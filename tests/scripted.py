@@ -6,8 +6,8 @@ Its service answers HTTP. Each response says how many operations were executed a
 of them in order, so two guests that answer alike have executed the same history. Paths do things:
 /hang is executed and never answered, /boom ends the service without an answer, /down finds no
 service, /late is answered after 0.2 s. /recognize is answered whatever was before, as a stateless
-service does. /long/N is answered with N MiB, in parts to who wants a stream. /early is answered as a desktop does, with EARLY, which it says early to who wants
-parts.
+service does. /long/N is answered with N MiB, in parts to who wants a stream. /early is answered as
+a desktop does, with EARLY, which it says early to who wants parts.
 """
 
 import hashlib
@@ -83,14 +83,20 @@ class ScriptedGuest:
                     return b""
                 fields["status"] = FrameStatus.OK if self.answer else FrameStatus.BROKEN
             fields |= {"number": self.last, "payload": self.answer}
-            if request.status == WANTS_PARTS and path == b"/early":
-                part = FrameType.PART | REPLY_BIT
-                said = Frame(part, request.id, payload=self.answer[:-4]).encode()
-            if request.status == WANTS_STREAM and path.startswith(b"/long/"):
-                said = _parts(request.id, self.answer)
+            said = self._said(request, path)
+            if said and request.status == WANTS_STREAM:
                 fields |= {"status": FrameStatus.STREAMED}
                 fields |= {"payload": struct.pack("<Q", len(self.answer))}
         return said + Frame(kind | REPLY_BIT, request.id, **fields).encode()
+
+    def _said(self, request: Frame, path: bytes) -> bytes:
+        """What comes before the reply."""
+        if request.status == WANTS_PARTS and path == b"/early":
+            part = FrameType.PART | REPLY_BIT
+            return Frame(part, request.id, payload=self.answer[:-4]).encode()
+        if request.status == WANTS_STREAM and path.startswith(b"/long/"):
+            return _parts(request.id, self.answer)
+        return b""
 
     def _refusal(self, number: int, path: bytes) -> FrameStatus:
         if number < self.last:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Long answers come to a program piece by piece, and go on when the replica that gives them ends."""
+"""Long answers come to a program in pieces, and go on when the replica that gives them ends."""
 
 import hashlib
 from collections.abc import Iterator
