@@ -326,10 +326,6 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
         operations = home.service(name).operations(after, _number("limit", 256, 1, LIST_LIMIT))
         return _octets(encode_operations(operations))
 
-    @routes.get("/operations/<int:number>/statement")
-    def statement(name: str, number: int) -> Any:
-        return home.service(name).statement(OperationNumber(number)).to_json()
-
     @routes.post("/operations")
     def submit(name: str) -> Any:
         operations = decode_operations(flask.request.get_data())
@@ -358,12 +354,16 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
         service.lease.claim(client)
         return service
 
-    _pieces(routes, home)
+    _answers(routes, home)
     return routes
 
 
-def _pieces(routes: flask.Blueprint, home: Home) -> None:
-    """Of a long answer."""
+def _answers(routes: flask.Blueprint, home: Home) -> None:
+    """What home has answered to one operation, or is answering."""
+
+    @routes.get("/operations/<int:number>/statement")
+    def statement(name: str, number: int) -> Any:
+        return home.service(name).statement(OperationNumber(number)).to_json()
 
     @routes.get("/operations/<int:number>/answer")
     def piece(name: str, number: int) -> Any:
