@@ -21,7 +21,7 @@ from urllib.parse import quote
 import h11
 
 from replay.adapters.adapter import Asked
-from replay.operations import Operation
+from replay.operations import MAX_PAYLOAD, Operation
 from satchel.errors import IntegrityError, UsageError
 
 logger = logging.getLogger(__name__)
@@ -42,8 +42,8 @@ _REQUEST_ONLY = frozenset((b"content-length", b"expect", b"host"))
 _RESPONSE_ONLY = frozenset((b"content-length", b"date"))
 _NO_BODY = frozenset((204, 304))
 _BAD_GATEWAY = (
-    b"The service's answer was not HTTP, or not whole.\n"
-    b'With contract = "carry" in its recipe it is passed on as it is.\n'
+    b"The service's answer was not HTTP, not whole, or to a read of more than %d MiB.\n"
+    b'With contract = "carry" in its recipe it is passed on as it is.\n' % (MAX_PAYLOAD >> 20)
 )
 _MAX_HEAD = 256 << 10
 _MAX_EVENTS = 1 << 17
