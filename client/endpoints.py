@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
-from client.home import HomeService, answers_limit
+from client.home import HomeService, Wish, answers_limit
 from client.journal import Journal, JournalParted
 from replay import (
     Begun,
@@ -92,9 +92,8 @@ class HomeEndpoint:
 
     def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early | Begun]:
         logged = False
-        early = _looked_at(self._early, operations)
         try:
-            for response in self._home.execute(operations, early=early):
+            for response in self._home.execute(operations, _wish(self._early, operations)):
                 if not logged:  # home logs all of them before it executes the first
                     self._acknowledge(operations[-1].number)
                 logged = True
@@ -138,9 +137,10 @@ class HomeEndpoint:
         return OperationNumber(max(status.last_executed, self._journal.base))
 
 
-def _looked_at(early: bool, operations: Sequence[Operation]) -> bool:
-    """Whether to ask for early answers, if wanted: of several, nobody looks at the first ones."""
-    return early and len(operations) == 1
+def _wish(early: bool, operations: Sequence[Operation]) -> Wish:
+    """early: the service tells early answers, and they are wanted. Of several nobody looks at the
+    first ones; a long one may be among them all the same."""
+    return "long" if not early else "early" if len(operations) == 1 else ""
 
 
 def compare(home: HomeService, journal: Journal, logged: OperationNumber) -> None:
@@ -196,8 +196,8 @@ class SurrogateEndpoint:
         self._path = f"/v1/replicas/{replica}"
 
     def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early | Begun]:
-        early = _looked_at(self._early, operations)
-        for answer in answers_in(self._send("operations", operations, early=early)):
+        wish = _wish(self._early, operations)
+        for answer in answers_in(self._send("operations", operations, wish)):
             if isinstance(answer, Response):
                 self._verify(answer, operations, "operation")
             yield answer
@@ -212,7 +212,7 @@ class SurrogateEndpoint:
             self._link.http.delete(path, timeout=REMOVE_SECONDS)
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
-        responses = list(responses_in(self._send(self._reads, operations, early=False)))
+        responses = list(responses_in(self._send(self._reads, operations, "")))
         for response in responses:
             self._verify(response, operations, "read" if self._reads == "reads" else "operation")
         return responses
@@ -237,14 +237,14 @@ class SurrogateEndpoint:
             )
         self.signer.verify(self.statement(asked[0], kind, response.digest), response.signature)
 
-    def _send(self, where: str, operations: Sequence[Operation], *, early: bool) -> Iterator[bytes]:
+    def _send(self, where: str, operations: Sequence[Operation], wish: Wish) -> Iterator[bytes]:
         try:
-            wishes = ["early=1" if early else "long=1", *(["signed=1"] if self.signer else [])]
+            wishes = [f"{word}=1" for word in (wish, "signed" if self.signer else "") if word]
             yield from self._link.http.post_stream(
-                f"{self._path}/{where}?{'&'.join(wishes)}",
+                f"{self._path}/{where}{'?' if wishes else ''}{'&'.join(wishes)}",
                 encode_operations(operations),
                 timeout=None,
-                limit=answers_limit((len(operations) + early) * (2 if self.signer else 1)),
+                limit=answers_limit((len(operations) + bool(wish)) * (2 if self.signer else 1)),
                 idempotent=True,
             )
         except UnavailableError:

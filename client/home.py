@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from replay import (
     MAX_PAYLOAD,
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from images import Manifest
 
 HISTORY_BATCH = 64
+
+Wish = Literal["", "early", "long"]
+"""What is to come before a response: early answers, or that a long one has begun."""
 
 logger = logging.getLogger(__name__)
 
@@ -152,26 +155,25 @@ class HomeService:
         return SignedStatement.from_json(self.link.http.get_json(path, timeout=STATEMENT_SECONDS))
 
     def execute(
-        self, operations: Sequence[Operation], *, early: bool = False
+        self, operations: Sequence[Operation], wish: Wish = ""
     ) -> Iterator[Response | Early | Begun]:
         """Log, then execute; the responses that home still knows, as they come. Fewer where home
-        cannot go on: asked for the others, it says why. early: and early answers before them;
-        else, before a long one, that it has begun."""
-        return answers_in(self._send("operations", operations, early=early))
+        cannot go on: asked for the others, it says why."""
+        return answers_in(self._send("operations", operations, wish))
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute what changes nothing, and log nothing; a response for each."""
         return list(responses_in(self._send("reads", operations)))
 
     def _send(
-        self, where: str, operations: Sequence[Operation], *, early: bool = False
+        self, where: str, operations: Sequence[Operation], wish: Wish = ""
     ) -> Iterator[bytes]:
         return self.link.http.post_stream(
-            f"{self._path}/{where}?{'early' if early else 'long'}=1",
+            f"{self._path}/{where}{f'?{wish}=1' if wish else ''}",
             encode_operations(operations),
             headers={"X-Satchel-Client": self.client},
             timeout=SLOW_SECONDS,
-            limit=answers_limit(len(operations) + early),
+            limit=answers_limit(len(operations) + bool(wish)),
             idempotent=True,
         )
 

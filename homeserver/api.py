@@ -330,11 +330,9 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
     def submit(name: str) -> Any:
         operations = decode_operations(flask.request.get_data())
         service = claimed(name)
-        if "early" in flask.request.args:
-            return streamed(encode_answers(service.answer_early(operations)))
-        if "long" in flask.request.args:
-            return streamed(encode_answers(service.answer_long(operations)))
-        return streamed(encode_answers(service.answer(operations)))
+        ways = {"early": service.answer_early, "long": service.answer_long}
+        answer = next((ways[word] for word in flask.request.args if word in ways), service.answer)
+        return streamed(encode_answers(answer(operations)))
 
     @routes.post("/reads")
     def read(name: str) -> Any:

@@ -143,6 +143,11 @@ class Response:
         return bool(self.said)
 
     @property
+    def compared(self) -> bytes:
+        """What tells two answers apart: the payload, or its digest where it is not here."""
+        return self.said or self.payload
+
+    @property
     def digest(self) -> bytes:
         """SHA-256 of the payload, 32 bytes; replicas compare it on normalised responses only."""
         return self.said or hashlib.sha256(self.payload).digest()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A response that the agent says in parts: bounded, each byte once, as fast as its host takes it."""
+"""A response that the agent says in parts: bounded, each byte once, at its host's pace."""
 
 import hashlib
 import sys
@@ -26,7 +26,7 @@ while True:
                 connection.sendall(block)
         if words[0] == b"break":
             connection.sendall(b"half")
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes([1, 0, 0, 0, 0, 0, 0, 0]))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\\1" + bytes(7))
     except OSError:
         pass
     connection.close()
