@@ -318,7 +318,10 @@ def test_long_answers_come_back(answers: list[Response | Begun]) -> None:
 
 
 def test_what_is_said_of_a_long_answer_golden_bytes() -> None:
-    said = [Begun(OperationNumber(7)), Response(OperationNumber(7), b"", said=bytes(range(32)))]
+    said: list[Response | Begun] = [
+        Begun(OperationNumber(7)),
+        Response(OperationNumber(7), b"", said=bytes(range(32))),
+    ]
     data = b"".join(encode_answers(said))
     assert data.hex() == (
         "53415442" "00000000" "0700000000000000" "00000000"
