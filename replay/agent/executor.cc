@@ -170,9 +170,7 @@ std::optional<Outcome> Executor::Exchange() {
   }
 }
 
-bool Executor::HasRoom() const {
-  return !streams_ || (!ended_ && response_.size() < kPartBytes);
-}
+bool Executor::HasRoom() const { return !streams_ || (!ended_ && response_.size() < kPartBytes); }
 
 std::optional<Outcome> Executor::EndOfResponse() {
   if (!streams_) return Finish(kOk, std::move(response_));

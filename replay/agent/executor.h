@@ -111,10 +111,10 @@ class Executor {
   bool wants_parts_ = false;
   size_t parted_ = 0;  // bytes of response_ that TakePart() has given
   bool streams_ = false;
-  bool ended_ = false;         // the service has said all; TakePart() is to give the rest of it
-  uint64_t streamed_ = 0;      // of a streamed response, whose response_ is what comes behind that
-  std::string kept_;           // what TakePart() has given of a short one
-  bool kept_whole_ = true;     // kept_ is all that it has given
+  bool ended_ = false;      // the service has said all; TakePart() is to give the rest of it
+  uint64_t streamed_ = 0;   // of a streamed response, whose response_ is what comes behind that
+  std::string kept_;        // what TakePart() has given of a short one
+  bool kept_whole_ = true;  // kept_ is all that it has given
   Millis timeout_ = 0;
   Fd socket_;
   Millis deadline_ = 0;

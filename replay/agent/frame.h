@@ -61,8 +61,8 @@ enum FrameType : uint8_t {
   kSharesSettle = 8,  // no payload; answered when nothing is under way on that port any more; no
                       // request goes out there from now on
   kSharesGoOn = 9,    // no payload; the end of kSharesSettle
-  kPart = 10,         // comes as a reply only, before that to a kExecute or kRead which asks for it;
-                      // of a streamed response number = the position of its first byte
+  kPart = 10,  // comes as a reply only, before that to a kExecute or kRead which asks for it;
+               // of a streamed response number = the position of its first byte
   kStreamsAttach = 11,  // payload = 16 bytes: a host comes to the port of the streams (streams.h)
   kWaken = 12,  // a machine goes on elsewhere or later: time = the clock's from now on; payload =
                 // random bytes, of which the kernel's randomness is made anew
@@ -72,9 +72,9 @@ enum FrameType : uint8_t {
 // Parts are passed on while nothing else waits at the port; the reply has the whole response still.
 inline constexpr uint16_t kWantsParts = 1;
 
-// Likewise: the response comes in parts only, each byte once. The agent keeps none of them but those
-// of a short response, and takes from the service what fits through the port. The timeout is for
-// each silence of the service, and the reply to a whole response has kStreamed.
+// Likewise: the response comes in parts only, each byte once. The agent keeps none of them but
+// those of a short response, and takes from the service what fits through the port. The timeout is
+// for each silence of the service, and the reply to a whole response has kStreamed.
 inline constexpr uint16_t kWantsStream = 2;
 
 enum FrameStatus : uint16_t {

@@ -45,11 +45,12 @@ def asked(url: str) -> httpx.Client:
 
 
 def test_an_answer_in_pieces_has_all_bytes_and_every_replica_agrees(world: World) -> None:
-    runner = world.runner()
+    runner = world.runner(response_seconds=60.0)
     runner.move("a")
     assert post(world.proxy(runner)).status_code == 200
     with asked(world.proxy(runner)) as client:
         with client.stream("GET", f"/long/{MEBIBYTES}") as answer:
+            assert answer.status_code == 200, answer.read()
             assert answer.headers["transfer-encoding"] == "chunked"
             assert digest(answer.iter_bytes()) == expected()
         assert client.get("/").status_code == 200
@@ -58,7 +59,7 @@ def test_an_answer_in_pieces_has_all_bytes_and_every_replica_agrees(world: World
 
 
 def test_another_replica_goes_on_from_the_byte_where_the_first_one_died(world: World) -> None:
-    runner = world.runner()
+    runner = world.runner(response_seconds=60.0)
     runner.move("a")
     with asked(world.proxy(runner)) as client, client.stream("GET", f"/long/{MEBIBYTES}") as answer:
         pieces = answer.iter_bytes(1 << 16)
@@ -75,7 +76,7 @@ def test_another_replica_goes_on_from_the_byte_where_the_first_one_died(world: W
 
 
 def test_a_program_that_goes_away_holds_nobody_up(world: World) -> None:
-    runner = world.runner()
+    runner = world.runner(response_seconds=60.0)
     runner.move("a")
     url = world.proxy(runner)
     with asked(url) as client, client.stream("GET", f"/long/{MEBIBYTES}") as answer:
