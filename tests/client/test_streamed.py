@@ -154,13 +154,17 @@ def test_an_answer_with_its_length_keeps_it(session: Session) -> None:
 
 def test_an_event_comes_before_the_answer_ends(session: Session) -> None:
     with socket.create_connection(("127.0.0.1", session.proxy.port), PATIENCE_SECONDS) as program:
-        program.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        host = b"127.0.0.1:%d" % session.proxy.port
+        program.sendall(b"GET /events HTTP/1.1\r\nHost: %b\r\n\r\n" % host)
         said = b""
         while b"first" not in said:
-            said += program.recv(1 << 16)
+            said += (piece := program.recv(1 << 16))
+            assert piece, said
+            assert b" 200 " in said.split(b"\r\n")[0], said
         assert b"second" not in said
         assert b"text/event-stream" in said
         while not said.endswith(b"0\r\n\r\n"):
-            said += program.recv(1 << 16)
+            said += (piece := program.recv(1 << 16))
+            assert piece, said
         assert b"second" in said
     assert eventually(lambda: session.agreed, PATIENCE_SECONDS)
