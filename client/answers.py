@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from client.feed import Feed, Read
+from client.long_answer import LongAnswer
 from replay import Operation
 from satchel.ids import OperationNumber
 
@@ -19,7 +20,8 @@ class Answer:
     """The first response to an operation. seconds: since the call; stable: at the moment of the
     acknowledgement. Of a read of a stateful service, `number` is that of the last operation that it
     shows for sure, and `stable` says whether home has that one. feed: who gave it; read: what it
-    answers, where that is no operation."""
+    answers, where that is no operation. long: where it has begun and is
+    had in pieces, instead of the payload."""
 
     number: OperationNumber
     payload: bytes
@@ -28,6 +30,7 @@ class Answer:
     stable: bool
     feed: Feed | None = None
     read: Read | None = None
+    long: LongAnswer | None = None
 
 
 @dataclass

@@ -69,7 +69,7 @@ class Comparison:
         alike = next((s.payload for s in said.values() if s.digest == digest and s.payload), None)
         if alike is None:
             self._note(response)
-        payload = response.payload if alike is None else alike
+        payload = alike or (None if response.long else response.payload)
         said[feed] = Said(digest, payload, response.signature)
         found = self._divergences(response.number, feed)
         self._bound()

@@ -14,9 +14,18 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from client.home import HomeService, answers_limit
+from client.home import HomeService, Wish, answers_limit
 from client.journal import Journal, JournalParted
-from replay import Early, Operation, Response, answers_in, encode_operations, responses_in
+from replay import (
+    Begun,
+    Early,
+    Operation,
+    Response,
+    answers_in,
+    decode_piece,
+    encode_operations,
+    responses_in,
+)
 from satchel.errors import (
     ConflictError,
     IntegrityError,
@@ -86,11 +95,10 @@ class HomeEndpoint:
         self._stateful = stateful
         self._compared = False
 
-    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:
+    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early | Begun]:
         logged = False
-        early = _looked_at(self._early, operations)
         try:
-            for response in self._home.execute(operations, early=early):
+            for response in self._home.execute(operations, _wish(self._early, operations)):
                 if not logged:  # home logs all of them before it executes the first
                     self._acknowledge(operations[-1].number)
                 logged = True
@@ -101,6 +109,13 @@ class HomeEndpoint:
             raise
         if not logged:
             self._acknowledge(operations[-1].number)
+
+    def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
+        return self._home.piece(number, after, length)
+
+    def forget(self, number: OperationNumber) -> None:
+        with contextlib.suppress(SatchelError):
+            self._home.forget(number)
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         ask = self._home.read if self._stateful else self._home.execute
@@ -127,9 +142,10 @@ class HomeEndpoint:
         return OperationNumber(max(status.last_executed, self._journal.base))
 
 
-def _looked_at(early: bool, operations: Sequence[Operation]) -> bool:
-    """Whether to ask for early answers, if wanted: of several, nobody looks at the first ones."""
-    return early and len(operations) == 1
+def _wish(early: bool, operations: Sequence[Operation]) -> Wish:
+    """early: the service tells early answers, and they are wanted. Of several nobody looks at the
+    first ones; a long one may be among them all the same."""
+    return "long" if not early else "early" if len(operations) == 1 else ""
 
 
 def compare(home: HomeService, journal: Journal, logged: OperationNumber) -> None:
@@ -184,15 +200,24 @@ class SurrogateEndpoint:
         self._link = link
         self._path = f"/v1/replicas/{replica}"
 
-    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:
-        early = _looked_at(self._early, operations)
-        for answer in answers_in(self._send("operations", operations, early=early)):
+    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early | Begun]:
+        wish = _wish(self._early, operations)
+        for answer in answers_in(self._send("operations", operations, wish)):
             if isinstance(answer, Response):
                 self._verify(answer, operations, "operation")
             yield answer
 
+    def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
+        path = f"{self._path}/operations/{number}/answer?after={after}&length={length}"
+        return decode_piece(self._link.http.get_bytes(path, limit=length + 1))
+
+    def forget(self, number: OperationNumber) -> None:
+        with contextlib.suppress(SatchelError):
+            path = f"{self._path}/operations/{number}/answer"
+            self._link.http.delete(path, timeout=REMOVE_SECONDS)
+
     def read(self, operations: Sequence[Operation]) -> list[Response]:
-        responses = list(responses_in(self._send(self._reads, operations, early=False)))
+        responses = list(responses_in(self._send(self._reads, operations, "")))
         for response in responses:
             self._verify(response, operations, "read" if self._reads == "reads" else "operation")
         return responses
@@ -217,14 +242,14 @@ class SurrogateEndpoint:
             )
         self.signer.verify(self.statement(asked[0], kind, response.digest), response.signature)
 
-    def _send(self, where: str, operations: Sequence[Operation], *, early: bool) -> Iterator[bytes]:
+    def _send(self, where: str, operations: Sequence[Operation], wish: Wish) -> Iterator[bytes]:
         try:
-            wishes = [*(["early=1"] if early else []), *(["signed=1"] if self.signer else [])]
+            wishes = [f"{word}=1" for word in (wish, "signed" if self.signer else "") if word]
             yield from self._link.http.post_stream(
                 f"{self._path}/{where}{'?' if wishes else ''}{'&'.join(wishes)}",
                 encode_operations(operations),
                 timeout=None,
-                limit=answers_limit((len(operations) + early) * (2 if self.signer else 1)),
+                limit=answers_limit((len(operations) + bool(wish)) * (2 if self.signer else 1)),
                 idempotent=True,
             )
         except UnavailableError:

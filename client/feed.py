@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from client.pace import BATCH, CatchUp, Pace, Portion
-from replay import Early, Operation, Response
+from replay import Begun, Early, Operation, Response
 from satchel.errors import (
     CapacityError,
     IntegrityError,
@@ -88,12 +88,18 @@ class Endpoint(Protocol):
     patience: float
     """Seconds without an answer after which the replica counts as lost."""
 
-    def execute(self, operations: Sequence[Operation]) -> Iterable[Response | Early]:
-        """Execute in order, at most once by number; each response as soon as it is there, and early
-        answers before it where the service makes any. Those
+    def execute(self, operations: Sequence[Operation]) -> Iterable[Response | Early | Begun]:
+        """Execute in order, at most once by number; each response as soon as it is there, before
+        it early answers where the service makes any, and that a long one has begun. Those
         that are no longer known are left out, all of them or the first. Where something is wrong
         they end, and whoever asks for the next is told. Raises UnavailableError, StateError when
         the operations do not follow its last."""
+
+    def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
+        """Of a long answer; see client.long_answer. Other threads' calls may be under way."""
+
+    def forget(self, number: OperationNumber) -> None:
+        """Likewise: have the rest of it said to nobody."""
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute what changes nothing and does not count; a response for each, in order. Raises
@@ -112,6 +118,9 @@ class Listener(Protocol):
     def arrived(self, feed: Feed, response: Response) -> None: ...
 
     def said_early(self, feed: Feed, early: Early) -> None: ...
+
+    def begun(self, feed: Feed, number: OperationNumber) -> None:
+        """A long answer has begun; returns when it need not be had from that replica."""
 
     def reads(self, feed: Feed, limit: int) -> Sequence[Read]:
         """What this replica is to read now; asked again it is the same, if it is still wanted."""
@@ -287,6 +296,10 @@ class Feed:
             self._answered()
             if isinstance(response, Early):
                 self._listener.said_early(self, response)
+                continue
+            if isinstance(response, Begun) or response.long:
+                self._listener.begun(self, response.number)
+            if isinstance(response, Begun):
                 continue
             self.cursor, heard = response.number, True
             if not self.joined.is_set():

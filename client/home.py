@@ -7,15 +7,17 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from replay import (
     MAX_PAYLOAD,
+    Begun,
     Early,
     Operation,
     Response,
     answers_in,
     decode_operations,
+    decode_piece,
     encode_operations,
     responses_in,
 )
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
     from images import Manifest
 
 HISTORY_BATCH = 64
+
+Wish = Literal["", "early", "long"]
+"""What is to come before a response: early answers, or that a long one has begun."""
 
 logger = logging.getLogger(__name__)
 
@@ -151,27 +156,37 @@ class HomeService:
         return SignedStatement.from_json(self.link.http.get_json(path, timeout=STATEMENT_SECONDS))
 
     def execute(
-        self, operations: Sequence[Operation], *, early: bool = False
-    ) -> Iterator[Response | Early]:
+        self, operations: Sequence[Operation], wish: Wish = ""
+    ) -> Iterator[Response | Early | Begun]:
         """Log, then execute; the responses that home still knows, as they come. Fewer where home
-        cannot go on: asked for the others, it says why. early: and early answers before them."""
-        return answers_in(self._send("operations", operations, early=early))
+        cannot go on: asked for the others, it says why."""
+        return answers_in(self._send("operations", operations, wish))
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute what changes nothing, and log nothing; a response for each."""
         return list(responses_in(self._send("reads", operations)))
 
     def _send(
-        self, where: str, operations: Sequence[Operation], *, early: bool = False
+        self, where: str, operations: Sequence[Operation], wish: Wish = ""
     ) -> Iterator[bytes]:
         return self.link.http.post_stream(
-            f"{self._path}/{where}{'?early=1' if early else ''}",
+            f"{self._path}/{where}{f'?{wish}=1' if wish else ''}",
             encode_operations(operations),
             headers={"X-Satchel-Client": self.client},
             timeout=SLOW_SECONDS,
-            limit=answers_limit(len(operations) + early),
+            limit=answers_limit(len(operations) + bool(wish)),
             idempotent=True,
         )
+
+    def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
+        """Of a long answer, see client.long_answer."""
+        path = f"{self._path}/operations/{number}/answer?after={after}&length={length}"
+        return decode_piece(self.link.http.get_bytes(path, limit=length + 1))
+
+    def forget(self, number: OperationNumber) -> None:
+        """Have home keep no more of that long answer."""
+        path = f"{self._path}/operations/{number}/answer"
+        self.link.http.delete(path, timeout=ANSWER_SECONDS)
 
     def _operations(self, after: OperationNumber, limit: int) -> list[Operation]:
         path = f"{self._path}/operations?after={after}&limit={limit}"

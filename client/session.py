@@ -28,6 +28,7 @@ from client.endpoints import HOME
 from client.feed import FINAL, Endpoint, Feed, FeedState, Read
 from client.foreground import Foreground
 from client.journal import Encode, Journal
+from client.long_answer import LongAnswer
 from client.provisional import Limit, Provisional
 from client.reads import SAMPLES_KEPT, at_random, next_to_ask
 from client.savings import Lead
@@ -106,6 +107,7 @@ class Session:
         self._comparison = Comparison(HOME)
         self.provisional = Provisional(limit or Limit())
         self.lead = Lead(response_seconds)
+        self._long: dict[OperationNumber, LongAnswer] = {}
         self._reads: list[Read] = []
         self._samples: dict[Read, Comparison] = {}
         self._count = 0  # of the calls of a stateless service
@@ -206,6 +208,8 @@ class Session:
         """Accept nothing more and end the calls that wait, all with `error`."""
         with self._changed:
             self._refusal = self._refusal or error
+            for long in self._long.values():
+                long.fail(error)
             for pending in list(self._pending.values()):
                 pending.told.notify()
             self._changed.notify_all()
@@ -363,6 +367,8 @@ class Session:
                 self._compare(feed, response)
             if feed.state not in FINAL:
                 self._answer(feed, response)
+                if long := self._long.get(response.number):
+                    long.finish(feed, response)
             if feed.name == HOME:
                 self.lead.home(response.number)
                 self._confirmed(response.number)
@@ -379,6 +385,21 @@ class Session:
             if pending.said_early is not feed or pending.on_early is None:
                 return
         pending.on_early(early.payload)
+
+    def begun(self, feed: Feed, number: OperationNumber) -> None:
+        """The first replica whose long answer begins gives it, and another one when that ends."""
+        with self._changed:
+            pending = self._pending.get(number)
+            if pending and pending.answer is None and self._takes(feed):
+                self._long = {n: a for n, a in self._long.items() if not a.over}
+                long = self._long[number] = LongAnswer(number, self._response_seconds)
+                answer = Answer(number, b"", feed.name, 0.0, stable=False, feed=feed, long=long)
+                self._believe(pending, feed, answer)
+            wanted = self._long.get(number)
+        if wanted:
+            wanted.serve(feed, feed.endpoint)
+        else:
+            feed.endpoint.forget(number)
 
     def lost(self, feed: Feed, error: SatchelError) -> None:
         """A replica is gone: the others go on, unless home has given the service to another."""
@@ -472,7 +493,7 @@ class Session:
 
     def _answer(self, feed: Feed, response: Response) -> None:
         pending = self._pending.get(response.number)
-        if pending is None or pending.answer is not None:
+        if pending is None or pending.answer is not None or response.long:
             return
         answer = Answer(
             number=response.number,

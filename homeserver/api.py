@@ -14,8 +14,10 @@ POST   /v1/services/S/checkpoint?work=WORD        take one; media: PATH to carry
 POST   /v1/services/S/lease                       client, take_over
 DELETE /v1/services/S/lease/CLIENT                give it back
 GET    /v1/services/S/operations?after=N&limit=N  log records
-POST   /v1/services/S/operations?early=1          log records in, response records out
+POST   /v1/services/S/operations?early=1&long=1   log records in, response records out
 GET    /v1/services/S/operations/N/statement      home's signature of what it answered
+GET    /v1/services/S/operations/N/answer?after=N&length=N  a piece of a long answer
+DELETE /v1/services/S/operations/N/answer          nobody wants more of it
 POST   /v1/services/S/reads                       the same for what changes nothing
 POST   /v1/services/S/doctor?work=WORD            log records in, or home's log: do replicas differ
 POST   /v1/services/S/digest                      paths: a digest of the guest's files
@@ -64,7 +66,14 @@ from homeserver.records import CheckpointNotFound, NewService
 from homeserver.service import Service
 from homeserver.shares import Shares
 from homeserver.work import Works
-from replay import decode_operations, encode_answers, encode_operations, encode_responses
+from replay import (
+    decode_operations,
+    encode_answers,
+    encode_operations,
+    encode_piece,
+    encode_responses,
+)
+from replica import PIECE_BYTES, PIECE_SECONDS
 from satchel.errors import UsageError
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.retention import Policy
@@ -339,16 +348,13 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
         operations = home.service(name).operations(after, _number("limit", 256, 1, LIST_LIMIT))
         return _octets(encode_operations(operations))
 
-    @routes.get("/operations/<int:number>/statement")
-    def statement(name: str, number: int) -> Any:
-        return home.service(name).statement(OperationNumber(number)).to_json()
-
     @routes.post("/operations")
     @octets(sent=True, answered=True)
     def submit(name: str) -> Any:
         operations = decode_operations(flask.request.get_data())
         service = claimed(name)
-        answer = service.answer_early if "early" in flask.request.args else service.answer
+        ways = {"early": service.answer_early, "long": service.answer_long}
+        answer = next((ways[word] for word in flask.request.args if word in ways), service.answer)
         return streamed(encode_answers(answer(operations)))
 
     @routes.post("/reads")
@@ -371,7 +377,28 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
         service.lease.claim(client)
         return service
 
+    _answers(routes, home)
     return routes
+
+
+def _answers(routes: flask.Blueprint, home: Home) -> None:
+    """What home has answered to one operation, or is answering."""
+
+    @routes.get("/operations/<int:number>/statement")
+    def statement(name: str, number: int) -> Any:
+        return home.service(name).statement(OperationNumber(number)).to_json()
+
+    @routes.get("/operations/<int:number>/answer")
+    @octets(answered=True)
+    def piece(name: str, number: int) -> Any:
+        answer = home.service(name).replica().long.of(OperationNumber(number))
+        after, length = _number("after", 0, 0, NUMBER_LIMIT), _number("length", 0, 0, PIECE_BYTES)
+        return _octets(encode_piece(*answer.after(after, length, PIECE_SECONDS)))
+
+    @routes.delete("/operations/<int:number>/answer")
+    def forget_answer(name: str, number: int) -> Any:
+        home.service(name).replica().long.of(OperationNumber(number)).drop()
+        return {}
 
 
 def _checkpoints(home: Home, works: Works) -> flask.Blueprint:

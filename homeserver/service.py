@@ -12,6 +12,7 @@ A stateless service has no log; its operations go straight to the replica.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import threading
 import time
@@ -30,7 +31,7 @@ from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
 from hypervisor import MachineUnsupported
 from images import SIGNATURE_NAMESPACE, Freshness, Manifest, Signed
-from replay import Early, Log, Operation, OperationGap, OperationsCut, Response, kept_key
+from replay import Begun, Early, Log, Operation, OperationGap, OperationsCut, Response, kept_key
 from replica import DeltaMaker, Frozen, Replica, ReplicaFailed, ReplicaState
 from satchel.errors import (
     ConflictError,
@@ -235,6 +236,11 @@ class Service:
         prepared, responses = self._prepared, self.answer(operations)
         return prepared.replica.early.before(responses) if prepared else responses
 
+    def answer_long(self, operations: Sequence[Operation]) -> Iterator[Response | Begun]:
+        """As `answer`, and before a long response that it has begun."""
+        prepared, responses = self._prepared, self.answer(operations)
+        return prepared.replica.long.before(operations, responses) if prepared else responses
+
     def statement(self, number: OperationNumber) -> SignedStatement:
         """What was answered to that operation, signed by the owner. Raises NotFoundError where the
         log or the answer is not kept any more, as the identity does."""
@@ -247,7 +253,8 @@ class Service:
                 why=f"the last {ANSWERS_KEPT} answers are kept",
             )
         about = (self.name, HOME_REPLICA, "operation", number)
-        said = Statement.of(*about, operation.encode(), response.payload)
+        asked = hashlib.sha256(operation.encode()).digest()
+        said = Statement(*about, asked, response.digest)
         signature = self._identity.sign(said.to_bytes(), STATEMENT_NAMESPACE).decode("ascii")
         key = " ".join(self._identity.public.split()[:2])
         return SignedStatement(HOME_REPLICA, said.answered.hex(), key, signature)

@@ -155,7 +155,7 @@ class Trial:
             with self._machine(folder, scratch / str(number)) as copy:
                 answers = []
                 for operation in self._operations:
-                    answers.append(copy.execute(operation).payload)
+                    answers.append(copy.execute(operation).compared)
                     self._step()
                 runs.append(_Run(answers, copy.replica.digest(list(self.image.recipe.state))))
         numbers = itertools.count()

@@ -43,7 +43,7 @@ from satchel.readiness import readable
 _MAGIC = b"satchel-fake-ram"
 _HEADER = len(_MAGIC) + 8
 _PIECE = 1 << 16
-_PATIENCE_SECONDS = 5.0
+_PATIENCE_SECONDS = 60.0
 """How long the guest waits for a host that does not read; then it hangs up."""
 
 

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from replay.batch import (
         answers_in,
         decode_operations,
+        decode_piece,
         encode_answers,
         encode_operations,
+        encode_piece,
         encode_responses,
         responses_in,
     )
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
     from replay.operations import (
         MAX_PAYLOAD,
+        Begun,
         Early,
         Operation,
         OperationGap,
@@ -83,6 +86,7 @@ __all__ = [
     "AgentStatus",
     "AgentTimeout",
     "AlreadyExecuted",
+    "Begun",
     "Cause",
     "Difference",
     "Durability",
@@ -114,8 +118,10 @@ __all__ = [
     "agent_program",
     "answers_in",
     "decode_operations",
+    "decode_piece",
     "encode_answers",
     "encode_operations",
+    "encode_piece",
     "encode_responses",
     "examine",
     "explain",

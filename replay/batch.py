@@ -15,6 +15,10 @@ Who asks for early answers gets records of these, too, before that of the respon
 "SATE". A response that is the early answer before it has the magic "SATL" and no payload; the CRC
 is that of the early answer.
 
+Who asks for long answers gets, before such a one is whole, a record without payload that says so:
+its magic is "SATB". The record of a long response has the magic "SATZ", and its payload is the
+SHA-256 of the response, which is had in pieces elsewhere.
+
 Who asks for signed answers gets a record before that of each response, of the same number: its
 magic is "SATS", and its payload the signature of the host, 64 bytes.
 """
@@ -29,6 +33,7 @@ from dataclasses import replace
 from replay.operations import (
     MAX_PAYLOAD,
     RECORD_HEADER_SIZE,
+    Begun,
     Early,
     Operation,
     RecordHeader,
@@ -41,8 +46,12 @@ RESPONSE_MAGIC = int.from_bytes(b"SATA", "little")
 EARLY_MAGIC = int.from_bytes(b"SATE", "little")
 SIGNATURE_MAGIC = int.from_bytes(b"SATS", "little")
 SAME_MAGIC = int.from_bytes(b"SATL", "little")
+BEGUN_MAGIC = int.from_bytes(b"SATB", "little")
+LONG_MAGIC = int.from_bytes(b"SATZ", "little")
 
-MAGICS = (RESPONSE_MAGIC, EARLY_MAGIC, SAME_MAGIC, SIGNATURE_MAGIC)
+MAGICS = (RESPONSE_MAGIC, EARLY_MAGIC, SAME_MAGIC, BEGUN_MAGIC, LONG_MAGIC, SIGNATURE_MAGIC)
+
+DIGEST_SIZE = 32
 
 SIGNATURE_SIZE = 64
 
@@ -71,18 +80,23 @@ def encode_responses(responses: Iterable[Response]) -> bytes:
     return b"".join(encode_answers(responses))
 
 
-def encode_answers(answers: Iterable[Response | Early]) -> Iterator[bytes]:
+def encode_answers(answers: Iterable[Response | Early | Begun]) -> Iterator[bytes]:
     """A record of each, one by one, in order."""
     before: Early | None = None
     for answer in answers:
-        magic, payload = RESPONSE_MAGIC, answer.payload
+        if isinstance(answer, Begun):
+            yield _record(BEGUN_MAGIC, answer.number, b"", b"")
+            continue
+        magic, payload, checked = RESPONSE_MAGIC, answer.payload, answer.payload
         if isinstance(answer, Early):
             before, magic = answer, EARLY_MAGIC
+        elif answer.long:
+            magic, payload, checked = LONG_MAGIC, answer.said, answer.said
         elif before == Early(answer.number, answer.payload):
             magic, payload = SAME_MAGIC, b""
         signature = answer.signature if isinstance(answer, Response) else b""
         signed = _record(SIGNATURE_MAGIC, answer.number, signature, signature) if signature else b""
-        yield signed + _record(magic, answer.number, payload, answer.payload)
+        yield signed + _record(magic, answer.number, payload, checked)
 
 
 def responses_in(pieces: Iterable[bytes]) -> Iterator[Response]:
@@ -91,9 +105,9 @@ def responses_in(pieces: Iterable[bytes]) -> Iterator[Response]:
     return (answer for answer in answers_in(pieces) if isinstance(answer, Response))
 
 
-def answers_in(pieces: Iterable[bytes]) -> Iterator[Response | Early]:
-    """The responses and the early answers in a peer's batch that comes in pieces, each as soon as
-    it is whole. Raises RecordInvalid."""
+def answers_in(pieces: Iterable[bytes]) -> Iterator[Response | Early | Begun]:
+    """The responses, and what is said before them, in a peer's batch that comes in pieces: each as
+    soon as it is whole. Raises RecordInvalid."""
     held = bytearray()
     before: Early | None = None
     signed: Response | None = None
@@ -104,7 +118,8 @@ def answers_in(pieces: Iterable[bytes]) -> Iterator[Response | Early]:
             magic, number, payload, crc = found
             start += _RESPONSE.size + len(payload)
             answer = _answer(magic, number, payload, before)
-            if zlib.crc32(answer.payload) != crc:
+            checked = before.payload if magic == SAME_MAGIC and before else payload
+            if zlib.crc32(checked) != crc:
                 raise RecordInvalid(f"response {number}: its payload is damaged")
             if magic == SIGNATURE_MAGIC:
                 signed = _signature(number, payload, signed)
@@ -118,6 +133,19 @@ def answers_in(pieces: Iterable[bytes]) -> Iterator[Response | Early]:
         raise RecordInvalid("cannot read response record", why="it is cut short")
 
 
+def encode_piece(piece: bytes, ends: bool) -> bytes:
+    """A piece of a long answer as it crosses a network: one byte, 1 where the answer ends with it,
+    and what it has."""
+    return bytes((ends,)) + piece
+
+
+def decode_piece(data: bytes) -> tuple[bytes, bool]:
+    """A peer's piece, and whether the answer ends with it. Raises RecordInvalid."""
+    if data[:1] not in (b"\0", b"\1"):
+        raise RecordInvalid("cannot read a piece of an answer")
+    return data[1:], data[0] == 1
+
+
 def _record(magic: int, number: int, payload: bytes, checked: bytes) -> bytes:
     """checked: what the CRC is of"""
     return _RESPONSE.pack(magic, len(payload), number, zlib.crc32(checked)) + payload
@@ -129,20 +157,29 @@ def _signature(number: int, payload: bytes, before: Response | None) -> Response
     return Response(OperationNumber(number), payload)
 
 
-def _signed(answer: Response | Early, signature: bytes, number: int) -> Response:
+def _signed(answer: Response | Early | Begun, signature: bytes, number: int) -> Response:
     if not isinstance(answer, Response) or answer.number != number:
         raise RecordInvalid(f"the signature of response {number} is not before it")
     return replace(answer, signature=signature)
 
 
-def _answer(magic: int, number: int, payload: bytes, before: Early | None) -> Response | Early:
+def _answer(
+    magic: int, number: int, payload: bytes, before: Early | None
+) -> Response | Early | Begun:
+    given = OperationNumber(number)
     if magic == EARLY_MAGIC:
-        return Early(OperationNumber(number), payload)
+        return Early(given, payload)
+    if magic == BEGUN_MAGIC and not payload:
+        return Begun(given)
+    if magic == LONG_MAGIC and len(payload) == DIGEST_SIZE:
+        return Response(given, b"", said=payload)
+    if magic in (BEGUN_MAGIC, LONG_MAGIC):
+        raise RecordInvalid(f"what is said of response {number} makes no sense")
     if magic == SAME_MAGIC:
         if payload or before is None or before.number != number:
             raise RecordInvalid(f"response {number} is to be the early answer before it")
         payload = before.payload
-    return Response(OperationNumber(number), payload)
+    return Response(given, payload)
 
 
 def _record_at(data: bytearray, start: int) -> tuple[int, int, bytes, int] | None:

@@ -25,7 +25,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from replay.frames import REPLY_BIT, WANTS_PARTS, Frame, FrameReader, FrameStatus, FrameType
+from replay.frames import (
+    REPLY_BIT,
+    WANTS_PARTS,
+    WANTS_STREAM,
+    Frame,
+    FrameReader,
+    FrameStatus,
+    FrameType,
+)
 from replay.operations import Operation, OperationGap, Response
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError, UsageError
 from satchel.ids import OperationNumber
@@ -206,7 +214,27 @@ class AgentChannel:
         Raises AlreadyExecuted, OperationGap, OperationConflict, ServiceNotReady, ServiceTimeout,
         AgentTimeout, AgentGone, AgentFailed.
         """
-        response, last = self._perform(FrameType.EXECUTE, operation, timeout, on_part)
+        said = _Parts(on_part) if on_part else None
+        return self._counted(operation, self._perform(FrameType.EXECUTE, operation, timeout, said))
+
+    def stream(
+        self, take: Callable[[bytes], None], operation: Operation, timeout: float | None
+    ) -> bool:
+        """As `execute`, and the service's raw response goes to `take`, piece by piece and in order,
+        in this thread; while that does not return the service waits. Whether it was whole: the
+        service may break off. timeout: for each silence of the service. Raises as `execute`,
+        AlreadyExecuted also where the guest has not all of the response any more."""
+        said = _Parts(take, stream=True)
+        performed = self._perform(FrameType.EXECUTE, operation, timeout, said)
+        response = self._counted(operation, performed)
+        if said.gap:
+            raise AlreadyExecuted(operation.number, operation.number)
+        if response.payload:  # a short one that is said again, or an older agent's
+            take(response.payload)
+        return not said.broken
+
+    def _counted(self, operation: Operation, answered: tuple[Response, int]) -> Response:
+        response, last = answered
         if last != operation.number:
             raise AgentFailed(
                 f"cannot execute operation {operation.number}",
@@ -228,24 +256,29 @@ class AgentChannel:
         kind: FrameType,
         operation: Operation,
         timeout: float | None,
-        on_part: Callable[[bytes], None] | None = None,
+        parts: _Parts | None = None,
     ) -> tuple[Response, int]:
         """The raw response, and the last operation that counted. Raises as `execute`."""
         seconds = EXECUTE_SECONDS if timeout is None else timeout
         request = Frame(
             kind,
             0,
-            WANTS_PARTS if on_part else 0,
+            parts.wish if parts else 0,
             timeout_ms=_milliseconds(seconds),
             number=operation.number,
             time_ns=operation.time_ns,
             seed=operation.seed,
             payload=operation.payload,
         )
-        reply = self._request(request, seconds + GRACE_SECONDS, on_part=on_part)
+        reply = self._request(request, seconds + GRACE_SECONDS, parts=parts)
         if reply.status in (FrameStatus.BROKEN, FrameStatus.TOO_LARGE):
             logger.warning("operation %d has no response: %s", operation.number, _text(reply))
+            if parts:
+                parts.broken = True
             return Response(operation.number, b""), operation.number
+        if parts and reply.status == FrameStatus.STREAMED:
+            parts.ended(int.from_bytes(reply.payload[:8], "little"))
+            return Response(operation.number, b""), reply.number
         if reply.status != FrameStatus.OK:
             _refuse(operation, reply)
         return Response(operation.number, reply.payload), reply.number
@@ -324,7 +357,7 @@ class AgentChannel:
         request: Frame,
         timeout: float,
         again: float = math.inf,
-        on_part: Callable[[bytes], None] | None = None,
+        parts: _Parts | None = None,
     ) -> Frame:
         """The answer to a request, which is repeated every `again` seconds until it comes."""
         deadline = time.monotonic() + timeout
@@ -336,7 +369,7 @@ class AgentChannel:
             data = Frame(**{**vars(request), "id": self._id}).encode()
             while True:
                 until = min(deadline, time.monotonic() + again)
-                reply = self._exchange(data, request.type | REPLY_BIT, until, on_part)
+                reply = self._exchange(data, request.type | REPLY_BIT, until, parts)
                 if reply is not None:
                     return reply
                 if time.monotonic() >= deadline:
@@ -347,7 +380,7 @@ class AgentChannel:
             self._lock.release()
 
     def _exchange(
-        self, data: bytes, wanted: int, until: float, on_part: Callable[[bytes], None] | None
+        self, data: bytes, wanted: int, until: float, parts: _Parts | None
     ) -> Frame | None:
         """Sends all of `data` while it receives; None when the time is up before the answer."""
         unsent = memoryview(data)
@@ -365,9 +398,35 @@ class AgentChannel:
                 for frame in self._reader.feed(received):
                     if frame.type == wanted and frame.id == self._id:
                         return frame
-                    if on_part and (frame.type, frame.id) == (_PART, self._id):
-                        on_part(frame.payload)
+                    if parts and (frame.type, frame.id) == (_PART, self._id):
+                        until += parts.take(frame)
         return None
+
+
+class _Parts:
+    """What an agent says of one response before its reply. gap: of a streamed one, that it did not
+    say all of it; broken: that the service did not."""
+
+    def __init__(self, tell: Callable[[bytes], None], *, stream: bool = False) -> None:
+        self.wish = WANTS_STREAM if stream else WANTS_PARTS
+        self.gap = self.broken = False
+        self._tell = tell
+        self._stream = stream
+        self._heard = time.monotonic()
+        self._position = 0
+
+    def take(self, part: Frame) -> float:
+        """Seconds by which the reply may come later."""
+        self.gap = self.gap or (self._stream and part.number != self._position)
+        if not self.gap:
+            self._tell(part.payload)
+            self._position += len(part.payload)
+        before, self._heard = self._heard, time.monotonic()
+        return self._heard - before if self._stream else 0.0
+
+    def ended(self, length: int) -> None:
+        """The agent says how long it was."""
+        self.gap = self.gap or self._position != length
 
 
 def _milliseconds(seconds: float) -> int:

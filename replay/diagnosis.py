@@ -110,12 +110,12 @@ def explain(
     with fresh() as subject:
         _play(subject, before)
         quiet = subject.sent()
-        again = subject.execute(operation).payload
+        again = subject.execute(operation).compared
         sent = subject.sent() - quiet
     with fresh() as subject:
         _play(subject, before)
         moment = operation.time_ns + SHIFT_SECONDS * 10**9
-        later = subject.execute(dataclasses.replace(operation, time_ns=moment)).payload
+        later = subject.execute(dataclasses.replace(operation, time_ns=moment)).compared
     cause, evidence = judge(operation, Evidence(first, second, again, later, sent))
     return Difference(operation, first, second, cause, evidence)
 
@@ -175,7 +175,7 @@ def _first_difference(
         both = [stack.enter_context(fresh()) for _ in range(2)]
         for index, operation in enumerate(operations):
             futures = [pool.submit(subject.execute, operation) for subject in both]
-            first, second = (future.result().payload for future in futures)
+            first, second = (future.result().compared for future in futures)
             progress(index + 1, len(operations))
             if first != second:
                 return index, first, second

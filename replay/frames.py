@@ -48,6 +48,10 @@ WANTS_PARTS = 1
 """The status of a request to execute: what the service says is wanted as it comes, in PART."""
 
 
+WANTS_STREAM = 2
+"""Likewise: the response comes in PART only, and the reply says how long it was."""
+
+
 class FrameStatus(enum.IntEnum):
     """What became of a request; frame.h says what each means."""
 
@@ -62,6 +66,7 @@ class FrameStatus(enum.IntEnum):
     BUSY = 8
     BAD_REQUEST = 9
     FAILED = 10
+    STREAMED = 11
 
 
 @dataclass(frozen=True)

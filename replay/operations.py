@@ -134,11 +134,31 @@ class Response:
     payload: bytes
     signature: bytes = field(default=b"", compare=False)
     """Of the host's statement that this is the answer (wire.Statement); empty without one."""
+    said: bytes = b""
+    """Of a long answer, which is had in pieces and not here: its digest. Else empty."""
+
+    @property
+    def long(self) -> bool:
+        """Whether the payload is not here."""
+        return bool(self.said)
+
+    @property
+    def compared(self) -> bytes:
+        """What tells two answers apart: the payload, or its digest where it is not here."""
+        return self.said or self.payload
 
     @property
     def digest(self) -> bytes:
         """SHA-256 of the payload, 32 bytes; replicas compare it on normalised responses only."""
-        return hashlib.sha256(self.payload).digest()
+        return self.said or hashlib.sha256(self.payload).digest()
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A service has begun its answer to an operation. It is long, or goes on for a while: what
+    there is of it is had in pieces meanwhile."""
+
+    number: OperationNumber
 
 
 @dataclass(frozen=True)

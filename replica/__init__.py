@@ -15,6 +15,7 @@ differs between them is who fetches a missing chunk, and that is an argument.
 - profile: what a service's machines touch, and what after what, learnt over generations (pure)
 - profile format: its bytes
 - early answers: what a service says of its answers before they are whole
+- long answer: one that is taken away piece by piece
 - phase: what a machine is at, as the profile tells it apart
 - recorder: watches what a machine touches, for the profile
 """
@@ -28,6 +29,7 @@ from replica.delta import encode as encode_delta
 from replica.delta_maker import DeltaMaker, MadeDelta, tables_of
 from replica.door import StreamDoor
 from replica.folder import sweep
+from replica.pieces import PIECE_BYTES, PIECE_SECONDS, LongAnswer, LongAnswers, PieceGone
 from replica.profile import (
     IDLE,
     RESUME,
@@ -63,6 +65,8 @@ __all__ = [
     "BOOT_SECONDS",
     "HASTY_PRESET",
     "IDLE",
+    "PIECE_BYTES",
+    "PIECE_SECONDS",
     "RAM",
     "RESUME",
     "RUN_BLOCKS",
@@ -74,7 +78,10 @@ __all__ = [
     "DeltaMaker",
     "Frame",
     "Frozen",
+    "LongAnswer",
+    "LongAnswers",
     "MadeDelta",
+    "PieceGone",
     "Profile",
     "ProfileInvalid",
     "Recorder",

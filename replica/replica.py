@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from cell import Cells, Seen, left
 from chunkstore import Store, TableRoot
@@ -52,6 +53,7 @@ from replica.door import StreamDoor
 from replica.early import EarlyAnswers
 from replica.folder import RunFolder
 from replica.phases import Phases
+from replica.pieces import LongAnswers
 from replica.profile import IDLE, RESUME
 from replica.states import (
     Frozen,
@@ -85,6 +87,8 @@ OVERLAY_BYTES = 4 << 30
 
 STOP_SECONDS = 15.0
 """How long `stop` waits for a checkpoint that writes memory back before it gives that up."""
+
+_Raw = TypeVar("_Raw")
 
 _SILENT = (AgentGone, AgentTimeout, ServiceNotReady)
 """Errors of a guest that does not execute operations any more."""
@@ -120,6 +124,7 @@ class Replica:
         self.phases = Phases()
         self._adapter = adapters.for_kind(adapter)
         self.early = EarlyAnswers(adapters.EARLY.get(adapter))
+        self.long = LongAnswers(adapters.IN_PIECES.get(adapter))
         self._store = store
         self._driver = driver
         self._run_dir = run_dir
@@ -276,12 +281,18 @@ class Replica:
             asked = operation
             if not self.stateful:
                 operation = dataclasses.replace(operation, number=OperationNumber(self._last + 1))
-            perform = partial(agent.execute, on_part=self.early.parts(asked.number))
-            payload = self._exchange(perform, operation, timeout)
+            exchange = partial(self._exchange, operation=operation, timeout=timeout)
+            if self.long.supported:
+                response = self.long.response(
+                    asked, lambda take: bool(exchange(partial(agent.stream, take)))
+                )
+            else:
+                raw = exchange(partial(agent.execute, on_part=self.early.parts(asked.number)))
+                response = self._normal(asked, raw)
             self._last = max(self._last, operation.number)
             if self._shares:
                 self._shares.finished(operation.number)
-            return Response(asked.number, self._adapter.normalise(payload, asked))
+            return response
 
     def read(self, operation: Operation, timeout: float | None = None) -> Response:
         """Execute a request that changes nothing, as often as it is asked for; its normalised
@@ -291,8 +302,7 @@ class Replica:
         """
         reading = self._shares.reading if self._shares else contextlib.nullcontext
         with self._guarded(*_SILENT) as (agent, _), reading():
-            payload = self._exchange(agent.read, operation, timeout)
-            return Response(operation.number, self._adapter.normalise(payload, operation))
+            return self._normal(operation, self._exchange(agent.read, operation, timeout))
 
     def checkpoint(self, *, hold: bool = False) -> Frozen:
         """Freeze the machine between two operations, store what changed, and let it go on.
@@ -464,19 +474,23 @@ class Replica:
             )
         self._share_host.check()
 
+    def _normal(self, asked: Operation, raw: Response | None) -> Response:
+        payload = raw.payload if raw else b""
+        return Response(asked.number, self._adapter.normalise(payload, asked))
+
     def _exchange(
         self,
-        perform: Callable[[Operation, float | None], Response],
+        perform: Callable[[Operation, float | None], _Raw],
         operation: Operation,
         timeout: float | None,
-    ) -> bytes:
-        """The raw response; empty where the service gave no whole one in time."""
+    ) -> _Raw | None:
+        """What `perform` gives; None where the service gave no whole response in time."""
         try:
             with self.phases.operation(self._adapter.label(operation)):
-                return perform(operation, timeout).payload
+                return perform(operation, timeout)
         except ServiceTimeout as error:
             logger.warning("replica %s: %s", self.id, error)
-            return b""
+            return None
 
     def _freeze(self, machine: Machine) -> Frozen:
         assert self._attachment is not None

@@ -8,8 +8,10 @@ GET    /v1/status                   HostStatus, with the tenant's replicas
 POST   /v1/fits                     a machine spec: the accelerator it would run under, or why not
 POST   /v1/replicas                 CreateReplica: admit one and begin to resume it
 GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
-POST   /v1/replicas/R/operations?signed=1&early=1
+POST   /v1/replicas/R/operations?signed=1&early=1&long=1
                                     log records in, response records out, and signatures
+GET    /v1/replicas/R/operations/N/answer?after=N&length=N  a piece of a long answer
+DELETE /v1/replicas/R/operations/N/answer  nobody wants more of it
 POST   /v1/replicas/R/reads?signed=1  the same for requests that change nothing and do not count
 POST   /v1/replicas/R/hand-over     HandedOver: freeze it, so that it can go on elsewhere too
 GET    /v1/replicas/R/streams       socket: where the streams of its guest are reached here
@@ -37,9 +39,10 @@ from typing import Any
 import flask
 
 from hypervisor import MachineSpec
-from replay import Response, decode_operations, encode_answers, encode_responses
-from replica import Frozen, tables_of
+from replay import Response, decode_operations, encode_answers, encode_piece, encode_responses
+from replica import PIECE_BYTES, PIECE_SECONDS, Frozen, tables_of
 from satchel.errors import NotFoundError, UsageError
+from satchel.ids import OperationNumber
 from surrogate.host import Host
 from surrogate.site import brought_routes
 from surrogate.tenant import Tenant
@@ -161,6 +164,8 @@ def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
             responses = hosted.signed(responses, operations, "operation", host.answer_key)
         if "early" in flask.request.args:
             return streamed(encode_answers(hosted.replica.early.before(responses)))
+        if "long" in flask.request.args:
+            return streamed(encode_answers(hosted.replica.long.before(operations, responses)))
         return streamed(encode_answers(responses))
 
     @routes.post("/reads")
@@ -177,7 +182,28 @@ def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
     def hand_over(replica: str) -> Any:
         return host.replica(replica, tenant).hand_over().to_json()
 
+    _pieces(routes, host, tenant)
     return routes
+
+
+def _pieces(routes: flask.Blueprint, host: Host, tenant: Tenant) -> None:
+    """Of a long answer."""
+
+    @routes.get("/operations/<int:number>/answer")
+    @octets(answered=True)
+    def piece(replica: str, number: int) -> Any:
+        hosted = host.replica(replica, tenant)
+        hosted.touch()
+        after, length = (flask.request.args.get(name, 0, int) for name in ("after", "length"))
+        if after < 0 or not 0 <= length <= PIECE_BYTES:
+            raise UsageError(f"a piece of an answer has at most {PIECE_BYTES} bytes")
+        answer = hosted.replica.long.of(OperationNumber(number))
+        return _octets(encode_piece(*answer.after(after, length, PIECE_SECONDS)))
+
+    @routes.delete("/operations/<int:number>/answer")
+    def forget(replica: str, number: int) -> Any:
+        host.replica(replica, tenant).replica.long.of(OperationNumber(number)).drop()
+        return {}
 
 
 def _carrying(host: Host, tenant: Tenant) -> flask.Blueprint:

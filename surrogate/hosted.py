@@ -8,6 +8,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import errno
+import hashlib
 import logging
 import threading
 import time
@@ -213,7 +214,8 @@ class HostedReplica:
         records = {operation.number: operation.encode() for operation in asked}
         for response in responses:
             about = (self.manifest.service, self.id, kind, response.number)
-            statement = Statement.of(*about, records[response.number], response.payload)
+            asked_for = hashlib.sha256(records[response.number]).digest()
+            statement = Statement(*about, asked_for, response.digest)
             yield dataclasses.replace(response, signature=key.sign(statement))
 
     def _perform(

@@ -6,8 +6,8 @@ Its service answers HTTP. Each response says how many operations were executed a
 of them in order, so two guests that answer alike have executed the same history. Paths do things:
 /hang is executed and never answered, /boom ends the service without an answer, /down finds no
 service, /late is answered after 0.2 s. /recognize is answered whatever was before, as a stateless
-service does. /early is answered as a desktop does, with EARLY, which it says early to who wants
-parts.
+service does. /long/N is answered with N MiB, in parts to who wants a stream. /early is answered as
+a desktop does, with EARLY, which it says early to who wants parts.
 """
 
 import hashlib
@@ -19,7 +19,15 @@ from typing import Any
 
 from hypervisor import FakeDriver, MachineSpec
 from replay import Operation, adapters
-from replay.frames import REPLY_BIT, WANTS_PARTS, Frame, FrameReader, FrameStatus, FrameType
+from replay.frames import (
+    REPLY_BIT,
+    WANTS_PARTS,
+    WANTS_STREAM,
+    Frame,
+    FrameReader,
+    FrameStatus,
+    FrameType,
+)
 from satchel.ids import OperationNumber
 
 SPEC = MachineSpec(memory_mib=16, disks=("disk0",))
@@ -75,10 +83,20 @@ class ScriptedGuest:
                     return b""
                 fields["status"] = FrameStatus.OK if self.answer else FrameStatus.BROKEN
             fields |= {"number": self.last, "payload": self.answer}
-            if request.status == WANTS_PARTS and path == b"/early":
-                part = FrameType.PART | REPLY_BIT
-                said = Frame(part, request.id, payload=self.answer[:-4]).encode()
+            said = self._said(request, path)
+            if said and request.status == WANTS_STREAM:
+                fields |= {"status": FrameStatus.STREAMED}
+                fields |= {"payload": struct.pack("<Q", len(self.answer))}
         return said + Frame(kind | REPLY_BIT, request.id, **fields).encode()
+
+    def _said(self, request: Frame, path: bytes) -> bytes:
+        """What comes before the reply."""
+        if request.status == WANTS_PARTS and path == b"/early":
+            part = FrameType.PART | REPLY_BIT
+            return Frame(part, request.id, payload=self.answer[:-4]).encode()
+        if request.status == WANTS_STREAM and path.startswith(b"/long/"):
+            return _parts(request.id, self.answer)
+        return b""
 
     def _refusal(self, number: int, path: bytes) -> FrameStatus:
         if number < self.last:
@@ -96,8 +114,25 @@ class ScriptedGuest:
         self.answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
         if path == b"/boom":
             self.answer = b""
+        if path.startswith(b"/long/"):
+            self.answer = b"HTTP/1.1 200 OK\r\n\r\n" + long_body(int(path[6:]))
         if path == b"/early":
             self.answer = b"SATE" + struct.pack("<I", len(EARLY)) + EARLY + b"SATL"
+
+
+def long_body(mebibytes: int) -> bytes:
+    """The body of /long/N."""
+    return b"".join(number.to_bytes(8, "little") for number in range(mebibytes << 17))
+
+
+def _parts(number: int, answer: bytes) -> bytes:
+    size = 1 << 16
+    return b"".join(
+        Frame(
+            FrameType.PART | REPLY_BIT, number, number=at, payload=answer[at : at + size]
+        ).encode()
+        for at in range(0, len(answer), size)
+    )
 
 
 def scripted_driver() -> FakeDriver:

@@ -39,7 +39,10 @@ log = logging.getLogger(__name__)
 
 MEMORY_LIMIT = 18 << 20
 """Bytes of an answer kept in memory until its reader takes them: a batch of chunks. A larger whole
-answer waits in a temporary file, a larger stream makes its generator wait."""
+answer waits in a temporary file."""
+
+STREAM_LIMIT = 2 << 20
+"""Bytes of a streamed answer that wait for their reader; with more its generator waits."""
 
 JSON_BODY_LIMIT = 1 << 20
 """Bytes of a request in JSON. Parsed, some JSON takes 25 times its size."""
@@ -92,7 +95,7 @@ class Server:
             connection_limit=intake.connections + OWN_DISPATCHERS,
             recv_bytes=1 << 17,
             outbuf_overflow=MEMORY_LIMIT,
-            outbuf_high_watermark=MEMORY_LIMIT,
+            outbuf_high_watermark=STREAM_LIMIT,
             channel_timeout=IDLE_SECONDS,
             channel_request_lookahead=1,
             asyncore_use_poll=True,

@@ -7,9 +7,12 @@ Pages of other sites may not use it: wire/sites.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import flask
 
 from client.fronts.origin import CLEAR, Clearing, elsewhere, kept_headers
+from client.long_answer import LongAnswer
 from client.session import Session
 from replay.adapters import http
 from satchel.errors import UnsupportedError
@@ -73,10 +76,13 @@ def proxy_app(session: Session, service: str) -> flask.Flask:
                 asked.method, target, headers, body, number=number, time_ns=time_ns, seed=seed
             )
         )
-        response = http.decode(answer.payload)
+        response = http.decode(answer.long.head() if answer.long else answer.payload)
         worker = names.get("service-worker") == "script"
         kept = kept_headers(session, answer, response, worker=worker)
         reply = Answered(response.body, status=response.status, headers=kept)
+        if answer.long:
+            reply.response = _rest(answer.long, response.body)
+            reply.call_on_close(answer.long.close)
         if service and "sec-fetch-mode" in names and clearing.due():
             reply.headers["Clear-Site-Data"] = CLEAR
         reply.headers["X-Satchel-Operation"] = str(answer.number)
@@ -86,6 +92,15 @@ def proxy_app(session: Session, service: str) -> flask.Flask:
         return reply
 
     return app
+
+
+def _rest(answer: LongAnswer, piece: bytes) -> Iterator[bytes]:
+    """That piece of a body and what comes behind it. Raises as LongAnswer.read: the connection to
+    the program is broken off then."""
+    if piece:
+        yield piece
+    while piece := answer.read():
+        yield piece
 
 
 def _refuse_upgrade(wanted: str) -> None:

@@ -27,6 +27,7 @@ from typing import Protocol
 
 from replay.adapters import http, redis, rfb
 from replay.adapters.adapter import Adapter, Asked
+from replay.operations import Operation
 from satchel.errors import UnsupportedError
 
 ADAPTERS: dict[str, Adapter] = {http.kind: http, redis.kind: redis, rfb.kind: rfb}
@@ -45,6 +46,23 @@ EARLY: dict[str, Callable[[], EarlyReader]] = {rfb.kind: rfb.EarlyAnswers}
 """Of adapters whose services tell early what they are going to answer: what reads one response."""
 
 
+class PieceReader(Protocol):
+    """Normalises one raw response that comes in pieces."""
+
+    def take(self, piece: bytes) -> bytes:
+        """What of the normalised response is certain by now and was not before."""
+
+    def end(self) -> bool:
+        """Nothing more comes: whether that was a response."""
+
+    def failure(self) -> bytes:
+        """The normalised response where it was none, whatever `take` has said."""
+
+
+IN_PIECES: dict[str, Callable[[Operation], PieceReader]] = {http.kind: http.Normaliser}
+"""Of adapters whose responses can be normalised while they come: what reads one of an operation."""
+
+
 def for_kind(kind: str) -> Adapter:
     """The adapter of that name. UnsupportedError if this version has none."""
     if kind not in ADAPTERS:
@@ -56,9 +74,11 @@ def for_kind(kind: str) -> Adapter:
 __all__ = [
     "ADAPTERS",
     "EARLY",
+    "IN_PIECES",
     "Adapter",
     "Asked",
     "EarlyReader",
+    "PieceReader",
     "for_kind",
     "http",
     "redis",

@@ -5,7 +5,8 @@
 A normalised response is a status line, headers, an empty line, and the body up to the end,
 whatever the headers say. It differs from what the service sent in this: HTTP/1.1; interim
 responses, hop-by-hop headers and trailers gone; chunks joined; Date is the operation's time;
-Content-Length is the body's, or as it was where the response may not have a body.
+Content-Length is as the service said it, and gone where the body came in chunks. So a response can
+be normalised while it comes.
 """
 
 from __future__ import annotations
@@ -41,14 +42,16 @@ _REQUEST_ONLY = frozenset((b"content-length", b"expect", b"host"))
 _RESPONSE_ONLY = frozenset((b"content-length", b"date"))
 _NO_BODY = frozenset((204, 304))
 _BAD_GATEWAY = (
-    b"The service's answer was not HTTP, or of more than %d MiB, as no replayed service may give.\n"
-    b'With contract = "carry" in its recipe it may.\n' % (MAX_PAYLOAD >> 20)
+    b"The service's answer was not HTTP, not whole, or to a read of more than %d MiB.\n"
+    b'With contract = "carry" in its recipe it is passed on as it is.\n' % (MAX_PAYLOAD >> 20)
 )
 _MAX_HEAD = 256 << 10
 _MAX_EVENTS = 1 << 17
-"""Interim responses and chunks of one response: what a hostile service may cost in time."""
+_USUAL_CHUNK = 512
+"""Interim responses and chunks of one response, and one more for so many bytes: what a hostile
+service may cost in time."""
+_PIECE = 256 << 10
 _SAFE_IN_TARGET = "/?%:@!$&'()*+,;=[]~-._"
-_END_OF_HEAD = re.compile(rb"\n\r?\n")
 _LABEL_BYTES = 256
 _NAMES_ONE = re.compile("[0-9]")
 _METHOD = re.compile(rb"[!-~]+")
@@ -151,24 +154,77 @@ def changes_nothing(operation: Operation, paths: Sequence[str]) -> bool:
 
 def normalise(response: bytes, operation: Operation) -> bytes:
     """See `Adapter.normalise`. Bytes that are no response become a 502."""
-    method = operation.payload.split(b" ", 1)[0]
-    date = (b"Date", formatdate(operation.time_ns // 10**9, usegmt=True).encode())
-    try:
-        head, body = _parse(response, method)
-    except h11.ProtocolError as error:
-        logger.warning(
-            "operation %d: the service's answer is not HTTP: %s", operation.number, error
-        )
-        return _render(502, b"Bad Gateway", [date], _BAD_GATEWAY)
-    raw = list(head.headers.raw_items())
-    dropped = _hop_by_hop(raw) | _RESPONSE_ONLY
-    kept = [(name, value) for name, value in raw if name.lower() not in dropped]
-    bodyless = method == b"HEAD" or head.status_code in _NO_BODY
-    lengths = [item for item in raw if item[0].lower() == b"content-length"]
-    if bodyless:
-        kept += lengths[:1]
-        return _render(head.status_code, head.reason, [*kept, date], None)
-    return _render(head.status_code, head.reason, [*kept, date], body)
+    one = Normaliser(operation)
+    said = [one.take(response[at : at + _PIECE]) for at in range(0, len(response), _PIECE)]
+    return b"".join(said) if one.end() else one.failure()
+
+
+class Normaliser:
+    """See `adapters.PieceReader`: of one response, which comes in pieces."""
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self._method = operation.payload.split(b" ", 1)[0]
+        self._date = (b"Date", formatdate(operation.time_ns // 10**9, usegmt=True).encode())
+        self._connection = _client(self._method)
+        self._head = False
+        self._whole = False
+        self._error = ""
+        self._size = self._events = 0
+
+    def take(self, piece: bytes) -> bytes:
+        """See `adapters.PieceReader.take`."""
+        if self._whole or self._error:
+            return b""
+        self._size += len(piece)
+        try:
+            self._connection.receive_data(piece)
+            return b"".join(self._said())
+        except h11.ProtocolError as error:
+            self._error = str(error)
+            return b""
+
+    def end(self) -> bool:
+        """See `adapters.PieceReader.end`."""
+        self.take(b"")
+        if not self._whole and not self._error:
+            self._error = "the response is not whole"
+        return self._whole
+
+    def failure(self) -> bytes:
+        """See `adapters.PieceReader.failure`."""
+        number, why = self._operation.number, self._error
+        logger.warning("operation %d: the service's answer is not HTTP: %s", number, why)
+        size = (b"Content-Length", b"%d" % len(_BAD_GATEWAY))
+        return _render(502, b"Bad Gateway", [self._date, size]) + _BAD_GATEWAY
+
+    def _said(self) -> Iterator[bytes]:
+        while True:
+            event = self._connection.next_event()
+            if event in (h11.NEED_DATA, h11.PAUSED) or isinstance(event, h11.ConnectionClosed):
+                return
+            self._events += 1
+            if self._events > _MAX_EVENTS + self._size // _USUAL_CHUNK:
+                raise h11.RemoteProtocolError("the response is in too many pieces")
+            if isinstance(event, h11.Response):
+                self._head = True
+                yield self._rendered(event)
+            elif isinstance(event, h11.Data):
+                yield bytes(event.data)
+            elif isinstance(event, h11.EndOfMessage) and self._head:
+                self._whole = True
+                return
+
+    def _rendered(self, head: h11.Response) -> bytes:
+        raw = list(head.headers.raw_items())
+        dropped = _hop_by_hop(raw) | _RESPONSE_ONLY
+        kept = [(name, value) for name, value in raw if name.lower() not in dropped]
+        lengths = [item for item in raw if item[0].lower() == b"content-length"]
+        if self._method == b"HEAD" or head.status_code in _NO_BODY:
+            return _render(head.status_code, head.reason, [*kept, *lengths[:1], self._date])
+        chunked = any(name.lower() == b"transfer-encoding" for name, _ in raw)
+        size = [] if chunked else [(b"Content-Length", b"%d" % int(v)) for _, v in lengths[:1]]
+        return _render(head.status_code, head.reason, [*kept, self._date, *size])
 
 
 def decode(response: bytes) -> HttpResponse:
@@ -196,42 +252,10 @@ def _client(method: bytes) -> h11.Connection:
     return connection
 
 
-def _parse(response: bytes, method: bytes) -> tuple[h11.Response, bytes]:
-    """The final response and its whole body. h11.RemoteProtocolError if there is none."""
-    if not _END_OF_HEAD.search(response, 0, _MAX_HEAD):
-        raise h11.RemoteProtocolError("the service closed the connection without a response")
-    connection = _client(method)
-    connection.receive_data(response)
-    connection.receive_data(b"")
-    head: h11.Response | None = None
-    body = bytearray()
-    for event in _events(connection):
-        if isinstance(event, h11.Response):
-            head = event
-        elif isinstance(event, h11.Data):
-            body += event.data
-        elif isinstance(event, h11.EndOfMessage) and head is not None:
-            return head, bytes(body)
-    raise h11.RemoteProtocolError("the response is not whole")
-
-
-def _events(connection: h11.Connection) -> Iterator[object]:
-    for _ in range(_MAX_EVENTS):
-        event = connection.next_event()
-        if event in (h11.NEED_DATA, h11.PAUSED) or isinstance(event, h11.ConnectionClosed):
-            return
-        yield event
-        if isinstance(event, h11.EndOfMessage):
-            return
-    raise h11.RemoteProtocolError("the response is in too many pieces")
-
-
-def _render(status: int, reason: bytes, headers: _Headers, body: bytes | None) -> bytes:
-    if body is not None:
-        headers = [*headers, (b"Content-Length", b"%d" % len(body))]
+def _render(status: int, reason: bytes, headers: _Headers) -> bytes:
     lines = [b"HTTP/1.1 %d %b\r\n" % (status, reason)]
     lines += [b"%b: %b\r\n" % header for header in headers]
-    return b"".join([*lines, b"\r\n", body or b""])
+    return b"".join([*lines, b"\r\n"])
 
 
 def _hop_by_hop(headers: _Headers) -> frozenset[bytes]:

@@ -128,10 +128,10 @@ void Agent::Work() {
     shares_.SetOperation(0);
     Reply(execute_type_, execute_id_, outcome->status, executor_.last(), outcome->payload);
   } else if (writer_.frames() == 0) {
-    std::string part = executor_.TakePart();
-    if (!part.empty()) {
-      Reply(kPart, execute_id_, kOk, executor_.last(),
-            std::make_shared<const std::string>(std::move(part)));
+    Executor::Part part = executor_.TakePart();
+    if (!part.bytes.empty()) {
+      Reply(kPart, execute_id_, kOk, part.position,
+            std::make_shared<const std::string>(std::move(part.bytes)));
     }
   }
   if (std::optional<Task::Result> result = task_.Step()) {

@@ -17,6 +17,8 @@ namespace satchel {
 namespace {
 
 constexpr Millis kRetry = 20;
+constexpr size_t kPartBytes = 256u << 10;  // of a streamed response, what waits for the port
+constexpr size_t kMaxKept = 1u << 20;      // a longer streamed response is not kept
 
 Outcome Refusal(uint16_t status, std::string reason) {
   return Outcome{status, std::make_shared<const std::string>(std::move(reason))};
@@ -52,8 +54,7 @@ std::optional<Outcome> Executor::Submit(Frame* request) {
   if (service_.config().port == 0) return Refusal(kBadRequest, "the service has no port");
   if (state_ != State::kIdle) {
     if (identity == current_) {
-      wants_parts_ = (request->header.status & kWantsParts) != 0;
-      parted_ = 0;
+      Want(request->header);
       return std::nullopt;
     }
     const bool same_number = identity.number == current_.number && identity.type == kExecute &&
@@ -70,11 +71,23 @@ std::optional<Outcome> Executor::Submit(Frame* request) {
   }
   current_ = identity;
   request_.swap(request->payload);
-  wants_parts_ = (request->header.status & kWantsParts) != 0;
-  deadline_ = Now() + request->header.timeout_ms;
+  streams_ = (request->header.status & kWantsStream) != 0;
+  timeout_ = request->header.timeout_ms;
+  deadline_ = Now() + timeout_;
+  Want(request->header);
   state_ = State::kWaiting;
   retry_at_ = Now();
   return std::nullopt;
+}
+
+// Whoever asks anew gets all from the beginning, and of a long streamed response what is left.
+void Executor::Want(const FrameHeader& header) {
+  wants_parts_ = (header.status & kWantsParts) != 0;
+  parted_ = 0;
+  if (!streams_ || !kept_whole_) return;
+  response_.insert(0, kept_);
+  kept_.clear();
+  streamed_ = 0;
 }
 
 void Executor::SetMoment() {
@@ -139,17 +152,39 @@ std::optional<Outcome> Executor::Exchange() {
   Send();
   char buffer[64u << 10];
   for (;;) {
+    if (!HasRoom()) {
+      deadline_ = Now() + timeout_;  // it is the host who is slow
+      return ended_ ? EndOfResponse() : std::nullopt;
+    }
     const ssize_t count = recv(socket_.get(), buffer, sizeof(buffer), 0);
-    if (count == 0) return Finish(kOk, std::move(response_));
+    if (count == 0) return EndOfResponse();
     if (count < 0) {
       if (errno == EAGAIN || errno == EINTR) return std::nullopt;
       return Finish(kBroken, ErrnoText("the service broke off the connection"));
     }
+    if (streams_) deadline_ = Now() + timeout_;
     if (response_.size() + static_cast<size_t>(count) > kMaxPayload) {
       return Finish(kTooLarge, "the response exceeds " + std::to_string(kMaxPayload) + " bytes");
     }
     response_.append(buffer, static_cast<size_t>(count));
   }
+}
+
+bool Executor::HasRoom() const { return !streams_ || (!ended_ && response_.size() < kPartBytes); }
+
+std::optional<Outcome> Executor::EndOfResponse() {
+  if (!streams_) return Finish(kOk, std::move(response_));
+  ended_ = true;
+  if (!response_.empty()) return std::nullopt;
+  std::string length(sizeof(streamed_), '\0');
+  memcpy(length.data(), &streamed_, sizeof(streamed_));
+  const bool whole = kept_whole_;
+  std::string kept = std::move(kept_);
+  std::optional<Outcome> outcome = Finish(kStreamed, std::move(length));
+  if (whole && current_.type == kExecute) {
+    last_outcome_ = Outcome{kOk, std::make_shared<const std::string>(std::move(kept))};
+  }
+  return outcome;
 }
 
 std::optional<Outcome> Executor::Finish(uint16_t status, std::string payload) {
@@ -163,13 +198,29 @@ std::optional<Outcome> Executor::Finish(uint16_t status, std::string payload) {
   socket_.Close();
   std::string().swap(request_);
   std::string().swap(response_);
+  std::string().swap(kept_);
   sent_ = parted_ = 0;
+  streamed_ = 0;
+  ended_ = false;
+  kept_whole_ = true;
   return outcome;
 }
 
-std::string Executor::TakePart() {
-  if (!wants_parts_ || parted_ == response_.size()) return "";
-  std::string part = response_.substr(parted_);
+Executor::Part Executor::TakePart() {
+  if (streams_) {
+    Part part{streamed_, std::move(response_)};
+    response_.clear();
+    streamed_ += part.bytes.size();
+    kept_whole_ = kept_whole_ && streamed_ <= kMaxKept;
+    if (kept_whole_) {
+      kept_ += part.bytes;
+    } else {
+      std::string().swap(kept_);
+    }
+    return part;
+  }
+  if (!wants_parts_ || parted_ == response_.size()) return {};
+  Part part{parted_, response_.substr(parted_)};
   parted_ = response_.size();
   return part;
 }
@@ -191,8 +242,8 @@ std::optional<Outcome> Executor::Step() {
 pollfd Executor::interest() const {
   if (state_ == State::kConnecting) return {socket_.get(), POLLOUT, 0};
   if (state_ != State::kExchanging) return {-1, 0, 0};
-  const bool sending = sent_ < request_.size();
-  return {socket_.get(), static_cast<int16_t>(sending ? POLLIN | POLLOUT : POLLIN), 0};
+  const int events = (HasRoom() ? POLLIN : 0) | (sent_ < request_.size() ? POLLOUT : 0);
+  return {events != 0 ? socket_.get() : -1, static_cast<int16_t>(events), 0};
 }
 
 Millis Executor::wake_time() const {

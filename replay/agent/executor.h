@@ -56,8 +56,12 @@ class Executor {
   void SetWakened(uint64_t seed) { moment_.Set(0, 0, seed, false); }
 
   // What the service has said since the last call, of an operation under way that was submitted
-  // with kWantsParts; empty for others, and when the operation is finished.
-  std::string TakePart();
+  // with kWantsParts or kWantsStream; empty for others, and when the operation is finished.
+  struct Part {
+    uint64_t position = 0;
+    std::string bytes;
+  };
+  Part TakePart();
 
   // What to wait for: a descriptor and events (fd -1: nothing), and a time.
   pollfd interest() const;
@@ -81,6 +85,9 @@ class Executor {
   };
 
   static Identity Identify(const Frame& request);
+  void Want(const FrameHeader& header);
+  bool HasRoom() const;
+  std::optional<Outcome> EndOfResponse();
   void Connect();
   void CheckConnected();
   std::optional<Outcome> Exchange();
@@ -103,6 +110,12 @@ class Executor {
   std::string response_;
   bool wants_parts_ = false;
   size_t parted_ = 0;  // bytes of response_ that TakePart() has given
+  bool streams_ = false;
+  bool ended_ = false;      // the service has said all; TakePart() is to give the rest of it
+  uint64_t streamed_ = 0;   // of a streamed response, whose response_ is what comes behind that
+  std::string kept_;        // what TakePart() has given of a short one
+  bool kept_whole_ = true;  // kept_ is all that it has given
+  Millis timeout_ = 0;
   Fd socket_;
   Millis deadline_ = 0;
   Millis retry_at_ = 0;

@@ -61,7 +61,8 @@ enum FrameType : uint8_t {
   kSharesSettle = 8,  // no payload; answered when nothing is under way on that port any more; no
                       // request goes out there from now on
   kSharesGoOn = 9,    // no payload; the end of kSharesSettle
-  kPart = 10,         // comes as a reply only, before that to a kExecute or kRead which asks for it
+  kPart = 10,  // comes as a reply only, before that to a kExecute or kRead which asks for it;
+               // of a streamed response number = the position of its first byte
   kStreamsAttach = 11,  // payload = 16 bytes: a host comes to the port of the streams (streams.h)
   kWaken = 12,  // a machine goes on elsewhere or later: time = the clock's from now on; payload =
                 // random bytes, of which the kernel's randomness is made anew
@@ -70,6 +71,11 @@ enum FrameType : uint8_t {
 // The status field of a kExecute or kRead request: what the service says is wanted as it comes.
 // Parts are passed on while nothing else waits at the port; the reply has the whole response still.
 inline constexpr uint16_t kWantsParts = 1;
+
+// Likewise: the response comes in parts only, each byte once. The agent keeps none of them but
+// those of a short response, and takes from the service what fits through the port. The timeout is
+// for each silence of the service, and the reply to a whole response has kStreamed.
+inline constexpr uint16_t kWantsStream = 2;
 
 enum FrameStatus : uint16_t {
   kOk = 0,
@@ -83,6 +89,7 @@ enum FrameStatus : uint16_t {
   kBusy = 8,             // another request of this kind is under way
   kBadRequest = 9,       // the request cannot be meant
   kFailed = 10,          // the guest could not do it; payload = reason
+  kStreamed = 11,        // executed; the response was said in parts; payload = its length, 8 bytes
 };
 
 struct FrameHeader {

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from replay import Operation, OperationGap, Response
-from satchel.errors import SatchelError, UnavailableError
+from satchel.errors import NotFoundError, SatchelError, UnavailableError
 from satchel.ids import OperationNumber
 
 
@@ -71,6 +71,11 @@ class InProcess:
                 raise OperationGap(self.name, number=operation.number, last=self.last)
         self.reads += [(operation.number, self.last) for operation in operations]
         return [Response(op.number, b"read " + op.payload) for op in operations]
+
+    def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
+        raise NotFoundError(f"{self.name} gives no answer in pieces")
+
+    def forget(self, number: OperationNumber) -> None: ...
 
     def position(self) -> OperationNumber:
         self.positions += 1

@@ -47,14 +47,16 @@ from images.recipe import SHIPPED
 from replay.batch import (
     answers_in,
     decode_operations,
+    decode_piece,
     encode_answers,
     encode_operations,
+    encode_piece,
     encode_responses,
     responses_in,
 )
 from replay.chain import UNSEALED, encode_trailer
 from replay.frames import Frame, FrameReader
-from replay.operations import Early, Operation, RecordInvalid, Response
+from replay.operations import Begun, Early, Operation, RecordInvalid, Response
 from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan_segment
 from replica import ProfileInvalid, decode_profile, decode_working_set
 from replica.working_set import WorkingSetInvalid, directory_size
@@ -301,6 +303,37 @@ def test_operations_come_back(operations: list[Operation]) -> None:
 @given(st.lists(st.builds(Response, ONES, PAYLOADS)))
 def test_responses_come_back(responses: list[Response]) -> None:
     assert list(responses_in([encode_responses(responses)])) == responses
+
+
+@drawn
+@given(
+    st.lists(
+        st.builds(Response, ONES, PAYLOADS)
+        | st.builds(Begun, ONES)
+        | st.builds(Response, ONES, st.just(b""), said=st.binary(min_size=32, max_size=32))
+    )
+)
+def test_long_answers_come_back(answers: list[Response | Begun]) -> None:
+    assert list(answers_in([b"".join(encode_answers(answers))])) == answers
+
+
+def test_what_is_said_of_a_long_answer_golden_bytes() -> None:
+    said: list[Response | Begun] = [
+        Begun(OperationNumber(7)),
+        Response(OperationNumber(7), b"", said=bytes(range(32))),
+    ]
+    data = b"".join(encode_answers(said))
+    assert data.hex() == (
+        "53415442" "00000000" "0700000000000000" "00000000"
+        "5341545a" "20000000" "0700000000000000" "8a7e2691" + bytes(range(32)).hex()
+    )  # fmt: skip
+    assert encode_piece(b"hello", ends=False) == b"\0hello"
+    for wrong in (data[:-1], data.replace(b"SATB\0", b"SATB\1"), data[:-1] + b"x"):
+        with pytest.raises(RecordInvalid):
+            list(answers_in([wrong]))
+    for wrong in (b"", b"\2hello"):
+        with pytest.raises(RecordInvalid):
+            decode_piece(wrong)
 
 
 @drawn

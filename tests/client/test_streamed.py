@@ -1,0 +1,170 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A replayed service that answers for long, in real guests: bounded memory, events at once."""
+
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from client import Runner
+from client.fronts.proxy import Proxy
+from images import build, target
+from replay import agent_program
+from testbed.built import cache_folder
+from tests.client import streaming_service
+from tests.client.carried import CarriedWorld, carried_world
+from tests.machines import MACHINE
+from tests.needs import requires
+from tests.waiting import eventually
+
+pytestmark = [
+    pytest.mark.machine,
+    pytest.mark.nightly,
+    requires(*MACHINE, "apt-get", "curl", "sshd", "ssh"),
+]
+
+MEBIBYTES = 200
+GROWTH_BYTES = 32 << 20
+PATIENCE_SECONDS = 300.0
+
+PROGRAM = Path(streaming_service.__file__)
+RECIPE = """
+name = "streaming"
+extends = "base"
+packages = []
+command = "exec /usr/bin/python3 /usr/lib/streaming/service.py 8080"
+port = 8080
+"""
+
+
+class Session:
+    """A person's: a replica at home, one at a surrogate, and a local port."""
+
+    def __init__(self, world: CarriedWorld) -> None:
+        self.world = world
+        self.runner = Runner(world.settings, "streaming", media=None)
+        self.runner.start()
+        self.runner.move("a")
+        self.proxy = Proxy(self.runner.session)
+
+    def close(self) -> None:
+        self.proxy.close()
+        self.runner.close()
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the second replica has answered all that the first one has, and the same."""
+        tally = self.runner.session.tally
+        assert tally.diverged == 0
+        return tally.later_responses == sum(tally.first_responses.values())
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("recipe") / "streaming"
+    inside = folder / "files" / "usr" / "lib" / "streaming"
+    inside.mkdir(parents=True)
+    (folder / "recipe.toml").write_text(RECIPE)
+    shutil.copy(PROGRAM, inside / "service.py")
+    build(target(str(folder)), cache_folder() / "streaming", agent=agent_program())
+    with carried_world("streaming") as world:
+        made = Session(world)
+        yield made
+        made.close()
+
+
+class Memory:
+    """The most that each process of this test has had in memory while it is watched: this one,
+    which has client, home and surrogate in it, and all below it but QEMU, whose memory is that of
+    its guest."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, int] = {}
+        self.growth: dict[str, int] = {}
+        self._ending = threading.Event()
+        self._look()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def end(self) -> dict[str, int]:
+        """Bytes by program."""
+        self._ending.set()
+        self._thread.join()
+        return self.growth
+
+    def _run(self) -> None:
+        while not self._ending.wait(0.2):
+            self._look()
+
+    def _look(self) -> None:
+        listed = subprocess.run(
+            ["ps", "-e", "-o", "pid=,ppid=,rss=,comm="], capture_output=True, text=True, check=True
+        )
+        rows = [line.split(None, 3) for line in listed.stdout.splitlines()]
+        family = {os.getpid()}
+        for pid, parent, _, _ in rows:
+            if int(parent) in family:
+                family.add(int(pid))
+        for pid, _, rss, name in rows:
+            if int(pid) in family and not name.startswith(("qemu", "ps", "nbd")):
+                size = int(rss) << 10
+                grown = size - self._first.setdefault(int(pid), size)
+                self.growth[name] = max(self.growth.get(name, 0), grown)
+
+
+def test_200_mib_go_through_with_bounded_memory(session: Session) -> None:
+    expected = hashlib.sha256()
+    for block in streaming_service.blocks(MEBIBYTES):
+        expected.update(block)
+    url = f"http://127.0.0.1:{session.proxy.port}"
+    subprocess.run(["curl", "-sS", "--fail", f"{url}/big/2"], check=True, capture_output=True)
+    memory = Memory()
+    began = time.monotonic()
+    with subprocess.Popen(
+        ["curl", "-sS", "--fail", f"{url}/big/{MEBIBYTES}"], stdout=subprocess.PIPE
+    ) as curl:
+        assert curl.stdout is not None
+        found = hashlib.sha256()
+        while piece := curl.stdout.read(1 << 16):
+            found.update(piece)
+    print(f"{time.monotonic() - began:.0f} s")
+    assert curl.returncode == 0
+    assert found.hexdigest() == expected.hexdigest()
+    assert eventually(lambda: session.agreed, PATIENCE_SECONDS)
+    grown = memory.end()
+    print(grown)
+    assert max(grown.values()) < GROWTH_BYTES
+
+
+def test_an_answer_with_its_length_keeps_it(session: Session) -> None:
+    url = f"http://127.0.0.1:{session.proxy.port}/sized/6"
+    done = subprocess.run(["curl", "-sS", "-i", url], capture_output=True, check=True)
+    head, _, body = done.stdout.partition(b"\r\n\r\n")
+    assert b"content-length: %d" % (6 << 20) in head.lower()
+    assert body == b"".join(streaming_service.blocks(6))
+
+
+def test_an_event_comes_before_the_answer_ends(session: Session) -> None:
+    with socket.create_connection(("127.0.0.1", session.proxy.port), PATIENCE_SECONDS) as program:
+        host = b"127.0.0.1:%d" % session.proxy.port
+        program.sendall(b"GET /events HTTP/1.1\r\nHost: %b\r\n\r\n" % host)
+        said = b""
+        while b"first" not in said:
+            said += (piece := program.recv(1 << 16))
+            assert piece, said
+            assert b" 200 " in said.split(b"\r\n")[0], said
+        assert b"second" not in said
+        assert b"text/event-stream" in said
+        while not said.endswith(b"0\r\n\r\n"):
+            said += (piece := program.recv(1 << 16))
+            assert piece, said
+        assert b"second" in said
+    assert eventually(lambda: session.agreed, PATIENCE_SECONDS)
