@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from client.uplink.accounts import Account
 from client.uplink.conversation import Exchange
 from client.uplink.programs import Program
-from client.uplink.upstream import Upstream
 from uplink import Description, Kind
+from wire import Upstream
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from client.uplink.programs import Programs, Rules
 from client.uplink.radio_watch import RadioWatch
 from client.uplink.settings import UplinkSettings
 from client.uplink.spool import Spool
+from client.uplink.trees import Trees
 from satchel.errors import NotFoundError, SatchelError
 from satchel.typed import Form
 from uplink import Batcher, RadioModel, Reason, UploadState, built_in_radios, read_radios
@@ -46,7 +47,7 @@ class UplinkDaemon:
             self.spool = Spool(settings.state, settings.spool_mib * MIB)
             parts.callback(self.spool.close)
             self.cache = FileCache(settings.cache, settings.cache_mib * MIB)
-            self.forwarding = Forwarding(self.spool, self.cache)
+            self.forwarding = Forwarding(self.spool, self.cache, Trees())
             model = self.radio.model
             self.flusher = Flusher(
                 self.spool,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,20 @@ from client.uplink.accounts import Account, Accounts
 from client.uplink.conflicts import Found, compare, copy_path, same_bytes
 from client.uplink.radio_watch import RadioWatch
 from client.uplink.spool import Spool
-from client.uplink.upstream import ServiceAnswer, Upstream
 from satchel.errors import SatchelError
 from uplink import (
-    BadDescription,
     Batcher,
     Condition,
     Description,
     Outcome,
     Reason,
+    StepAnswer,
+    StepRequest,
     Upload,
     UploadState,
+    run_dialogue,
 )
+from wire import Upstream
 
 logger = logging.getLogger(__name__)
 
@@ -301,28 +303,21 @@ class _Job:
         return Outcome.REFUSED
 
     def _dialogue(self, path: str, condition: Condition) -> Outcome:
-        """All steps of the description, until one is not done."""
-        values = {"path": path, "size": str(self._upload.size), "sha256": self._upload.sha256}
-        for step in self._description.steps:
-            target, own = step.filled(values)
-            headers = dict(self._upload.headers) if step.content else {}
-            headers |= self._authorization() | own
-            headers |= condition.headers() if step.conditional else {}
-            body = self._pieces() if step.content else b"" if step.method == "POST" else None
-            size = self._upload.size if step.content else 0
-            pieces = [body] if isinstance(body, bytes) else body
-            with self._upstream.ask(step.method, target, headers.items(), pieces, size) as answer:
-                text = _some(answer)
-                self.why = f"it answered {answer.status} to {step.method}"
-                outcome = self._description.outcome(step, answer.status)
-                if outcome is not Outcome.DONE:
-                    return outcome
-                values |= step.taken(answer.named, text)
-                if step.content:
-                    self.etag = answer.named.get("etag", "")
-        if not self._description.steps:
-            raise BadDescription(f"{self._description.name} has no steps", fix="mend it")
-        return Outcome.DONE
+        """The description's, once. Raises as `run`."""
+        upload = self._upload
+        values = {"path": path, "size": str(upload.size), "sha256": upload.sha256}
+        headers = dict(upload.headers)
+        verdict = run_dialogue(self._description, values, headers, condition, self._ask)
+        self.why, self.etag = verdict.why, verdict.etag
+        return verdict.outcome
+
+    def _ask(self, step: StepRequest) -> StepAnswer:
+        empty: Iterable[bytes] | None = [] if step.method == "POST" else None
+        body = self._pieces() if step.content else empty
+        size = self._upload.size if step.content else 0
+        headers = dict(step.headers) | self._authorization()
+        with self._upstream.ask(step.method, step.target, headers.items(), body, size) as answer:
+            return StepAnswer(answer.status, answer.named, answer.beginning(ANSWER_LIMIT))
 
     def _look(self, path: str) -> tuple[Found, str]:
         """What the service has there, and its strong etag."""
@@ -346,12 +341,3 @@ class _Job:
 def held_etag(upload: Upload) -> str:
     """What programs are told of a file that is held."""
     return f'"{HELD_ETAG}{upload.sha256[:32]}"'
-
-
-def _some(answer: ServiceAnswer) -> bytes:
-    """The beginning of the body; the rest is read and dropped."""
-    kept = bytearray()
-    for piece in answer.body:
-        if len(kept) < ANSWER_LIMIT:
-            kept += piece
-    return bytes(kept)
