@@ -36,6 +36,7 @@ GET    /v1/share-grants                           who may use shares at surrogat
 POST   /v1/share-grants                           grant: share, service, surrogate, writable
 DELETE /v1/share-grants/S/SERVICE/SURROGATE       take it back
 GET    /v1/share-grants/SERVICE/SURROGATE         what a client lends there: share, writable, log
+POST   /v1/uplink/S/trees and the like, for cloud storage: homeserver/uplink/api.py
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ from homeserver.home import Home
 from homeserver.records import CheckpointNotFound, NewService
 from homeserver.service import Service
 from homeserver.shares import Shares
+from homeserver.uplink import Helper, uplink_routes
 from homeserver.work import Works
 from replay import decode_operations, encode_answers, encode_operations, encode_responses
 from satchel.errors import UsageError
@@ -85,6 +87,7 @@ def home_app(
     shares: Shares | None = None,
     works: Works | None = None,
     edges: EdgeDoors | None = None,
+    helper: Helper | None = None,
 ) -> flask.Flask:
     """The application of `home`. Requests are answered in the server's threads. Who ends the
     server closes `works` first."""
@@ -109,6 +112,8 @@ def home_app(
         app.register_blueprint(_shares(shares))
     if edges:
         app.register_blueprint(_grants(edges))
+    if helper:
+        app.register_blueprint(uplink_routes(helper))
     return app
 
 

@@ -198,7 +198,7 @@ _FEW_PROPERTIES = (
 def _ask_for(body: bytes, name: bytes) -> bytes:
     if name in body or not _PROP_END.search(body):
         return body
-    return _PROP_END.sub(b'<' + name + rb' xmlns="DAV:"/>\1', body, count=1)
+    return _PROP_END.sub(b"<" + name + rb' xmlns="DAV:"/>\1', body, count=1)
 
 
 def _parse(body: bytes) -> Tree.Element:

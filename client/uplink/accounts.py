@@ -22,6 +22,8 @@ from pathlib import Path
 from uplink import Knowledge
 from wire import read_credentials
 
+USER = "user:"
+
 ALIASES = 1000
 """Etags of held uploads that are remembered after the service gave its own."""
 
@@ -37,6 +39,11 @@ class Account:
     knowledge: Knowledge = field(default_factory=Knowledge)
     aliases: dict[str, str] = field(default_factory=dict)
     guard: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def user(self) -> str | None:
+        """Who has a password; None for an account that is known by something else."""
+        return self.name.removeprefix(USER) if self.name.startswith(USER) else None
 
     def accepts(self, authorization: str) -> bool:
         """Whether the service has accepted these very credentials last."""
@@ -96,4 +103,4 @@ def account_name(headers: Mapping[str, str]) -> str | None:
 
 def user_account(user: str) -> str:
     """The name of the account of a user who has a password."""
-    return f"user:{user}"
+    return USER + user

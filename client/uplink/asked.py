@@ -23,7 +23,8 @@ from wire import Upstream
 @dataclass(frozen=True)
 class Asked:
     """path: below the service, percent-encoded, with its query; account: None where it cannot be
-    told whose the request is; program: that asks, which takes a look through the processes"""
+    told whose the request is; program: that asks, which takes a look through the processes; helped:
+    whether home helps with the service"""
 
     exchange: Exchange
     service: str
@@ -33,6 +34,7 @@ class Asked:
     kind: Kind
     account: Account | None
     program: Callable[[], Program]
+    helped: bool = False
 
     @property
     def prefix(self) -> str:

@@ -52,6 +52,11 @@ class Catalog:
             )
         return self.upstreams[service]
 
+    def helped(self, service: str) -> bool:
+        """Whether the settings say that home helps. Raises NoSuchService."""
+        self.upstream(service)
+        return self._settings.services[service].home
+
     def description(self, service: str) -> Description:
         """As its file is now. One that cannot be read any more leaves the last that could.
 

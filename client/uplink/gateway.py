@@ -122,6 +122,7 @@ class Gateway:
             kind=described.kind(exchange.method, exchange.named),
             account=None if name is None else self._accounts.get(service, name),
             program=lambda: self._program(exchange),
+            helped=self._catalog.helped(service),
         )
 
     def _program(self, exchange: Exchange) -> Program:

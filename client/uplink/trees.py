@@ -12,8 +12,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from client.uplink.asked import Asked
+from client.uplink.home_help import HelpedTree, HomeHelp
 from satchel.errors import SatchelError
-from uplink import DavQuestion, TreeSync
+from uplink import DavQuestion, Mirror, TreeSync, ask_for_etags
 from wire import ServiceUnreachable
 
 logger = logging.getLogger(__name__)
@@ -27,11 +28,12 @@ QUIET_SECONDS = 60.0
 
 @dataclass
 class _Tree:
-    """sync: None before the first refresh, and after one that failed; begun: of the last good
-    refresh; quiet: until when nothing is asked, after one that failed; both of time.monotonic();
-    mute: the service does not tell"""
+    """sync: with the service; helped: with home; each is None before the first refresh, and after
+    one that failed. begun: of the last good refresh; quiet: until when nothing is asked, after one
+    that failed; both of time.monotonic(). mute: the service does not tell"""
 
     sync: TreeSync | None = None
+    helped: HelpedTree | None = None
     begun: float = 0.0
     quiet: float = 0.0
     mute: bool = False
@@ -41,7 +43,10 @@ class _Tree:
 class Trees:
     """See the module. Any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, home: HomeHelp | None = None) -> None:
+        """home: helps with services that say so"""
+        self._home = home
+        self.helped = 0
         self._guard = threading.Lock()
         self._trees: OrderedDict[tuple[str, ...], _Tree] = OrderedDict()
 
@@ -54,11 +59,31 @@ class Trees:
         now = time.monotonic()
         tree = self._get(key)
         with tree.guard:
+            if tree.begun < now and self._ask_home(tree, asked, root, question):
+                tree.begun = time.monotonic()
+            if tree.helped is not None:
+                return tree.helped.mirror.whole()
             if tree.begun < now and now >= tree.quiet and not tree.mute:
                 self._refresh(tree, asked, root, question)
             if tree.mute or tree.sync is None:
                 return None
             return tree.sync.mirror.whole()
+
+    def _ask_home(self, tree: _Tree, asked: Asked, root: str, question: bytes) -> bool:
+        """Whether home has told what the service has now."""
+        helped, tree.helped = tree.helped, None
+        user = asked.account.user if asked.account else None
+        if self._home is None or not asked.helped or user is None or not self._home.there:
+            return False
+        helped = helped or HelpedTree(Mirror(asked.upstream.above(root)))
+        try:
+            self._home.refresh(helped, asked.service, user, root, ask_for_etags(question))
+        except SatchelError as error:
+            logger.warning("home does not help with %s: %s", asked.service, error)
+            return False
+        tree.helped = helped
+        self.helped += 1
+        return True
 
     def _get(self, key: tuple[str, ...]) -> _Tree:
         with self._guard:

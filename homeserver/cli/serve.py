@@ -16,6 +16,7 @@ from homeserver.cli.context import Context
 from homeserver.edge import EdgeDoors, GrantShelf
 from homeserver.home import Home
 from homeserver.shares import Shares, ShareShelf
+from homeserver.uplink import Helper
 from homeserver.work import Works
 from hypervisor import choose_driver
 from wire import serve
@@ -40,18 +41,21 @@ def command(context: Context, launches: tuple[str, ...], as_json: bool) -> None:
         with (
             closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares,
             closing(home),  # before the shares, of which its guests are nodes
+            closing(Helper(settings.uplink, settings.data / "uplink")) as helper,
         ):
             for name in launches:
                 home.service(name).launch()
             works = Works()
             grants = GrantShelf(settings.share_grants)
             edges = EdgeDoors(settings.run, grants, shares, home.keeper, home.share_of)
-            app = home_app(home, shares, works, edges)
+            app = home_app(home, shares, works, edges, helper)
             with (
                 closing(edges),
                 serve(app, settings.socket, threads=settings.threads, max_body=MAX_BODY),
                 closing(works),  # while the server still answers who waits for them
             ):
+                for line in helper.said():
+                    note(line)
                 if as_json:
                     show({"socket": str(settings.socket)}, as_json=True)
                 elif home.cells:
