@@ -40,6 +40,11 @@ class World:
     direct: str
     through: str
 
+    @property
+    def satchel(self) -> list[str]:
+        """The command `satchel uplink` with the mobile's settings."""
+        return _satchel(self.folder)
+
     def bytes(self) -> int:
         """Whole IP packets that the link has carried, both ways."""
         return sum(counter.bytes for counter in self.link.counters().values())
@@ -143,7 +148,11 @@ def _uplink(folder: Path, address: str, fresh: float, home: str) -> list[str]:
     lines.append(home)
     config = folder / "client.toml"
     config.write_text("\n".join(lines) + "\n")
-    return [sys.executable, "-m", "client", "--config", str(config), "uplink", "serve"]
+    return [*_satchel(folder), "serve"]
+
+
+def _satchel(folder: Path) -> list[str]:
+    return [sys.executable, "-m", "client", "--config", str(folder / "client.toml"), "uplink"]
 
 
 def _rclone(folder: Path, remotes: dict[str, str]) -> None:
