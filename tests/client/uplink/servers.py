@@ -3,7 +3,6 @@
 """Servers that tell what has changed."""
 
 import base64
-import sys
 import urllib.request
 
 from tests.client.uplink.site import PASSWORD, USER, DavServer, WsgiDav
@@ -38,7 +37,7 @@ filesystem_folder = {self.files}
 level = info
 """
         )
-        return [sys.executable, "-m", "radicale", "--config", str(config)]
+        return ["radicale", "--config", str(config)]
 
     def requests(self, method: str) -> list[str]:
         words = f"{method} request for"

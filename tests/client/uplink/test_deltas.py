@@ -23,6 +23,7 @@ def asked(cloud: Site) -> int:
     return sum(len(cloud.server.requests(method)) for method in ("PROPFIND", "REPORT"))
 
 
+@requires("radicale")
 def test_radicale_tells_by_sync_collection(short_path: Path) -> None:
     describe(short_path)
     with site(short_path, Radicale) as cloud:

@@ -76,10 +76,7 @@ def _mounted(cloud: Site) -> Iterator[Path]:
     secrets.write_text(f"{cloud.url}/ {USER} {PASSWORD}\n")
     secrets.chmod(0o600)
     settings = cloud.folder / "davfs.conf"
-    settings.write_text(
-        f"secrets {secrets}\ncache_dir {cache}\n"
-        "delay_upload 0\nuse_locks 0\n"
-    )
+    settings.write_text(f"secrets {secrets}\ncache_dir {cache}\ndelay_upload 0\nuse_locks 0\n")
     argv = ["mount", "-t", "davfs", "-o", f"conf={settings}", cloud.url + "/", str(mount)]
     subprocess.run(argv, check=True, capture_output=True, timeout=120)
     try:
