@@ -27,12 +27,14 @@ class TreeTooLarge(CapacityError):
 class Mirror:
     """One tree. One thread at a time.
 
-    state: a number that goes up whenever something is another
+    state: a number that goes up whenever something is another; had: of each folder of which all
+    members are here, the token or etag that it had then or before
     """
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.state = 0
+        self.had: dict[str, str] = {}
         self._members: dict[str, Member] = {}
         self._children: dict[str, set[str]] = {}
         self._changed: dict[str, int] = {}  # by path, also of what is gone
@@ -100,6 +102,7 @@ class Mirror:
         if member.path not in self._members and len(self._changed) >= MEMBERS:
             raise TreeTooLarge(f"{self.root} is too large to be mirrored", why=f"over {MEMBERS}")
         if not member.folder:
+            self.had.pop(member.path, None)
             for child in list(self._children.pop(member.path, ())):
                 self._remove(child)
         self._members[member.path] = member
@@ -108,6 +111,7 @@ class Mirror:
         self._note(member.path)
 
     def _remove(self, path: str) -> None:
+        self.had.pop(path, None)
         for child in list(self._children.pop(path, ())):
             self._remove(child)
         if self._members.pop(path, None) is not None:

@@ -142,36 +142,40 @@ class TreeSync:
     def _walk(self, ask: Ask, *, propagating: bool = False) -> None:
         """Every folder that may be another. propagating: one whose etag is the same is the same
         with all below it"""
-        waiting, asked = [self.mirror.root], 0
+        mirror, asked = self.mirror, 0
+        waiting = [mirror.root]
         while waiting:
             folder = waiting.pop()
             asked += 1
             if asked > FOLDERS:
                 raise BadDavXml("cannot mirror a tree", why=f"it has over {FOLDERS} folders")
-            before = {child.path: child for child in self.mirror.folders_in(folder)}
-            self.mirror.replace_folder(folder, self._folder(ask, folder))
-            for child in self.mirror.folders_in(folder):
-                known = before.get(child.path)
+            before = mirror.get(folder)
+            mirror.replace_folder(folder, self._folder(ask, folder))
+            if before is not None:
+                mirror.had[folder] = before.etag if propagating else before.token
+            for child in mirror.folders_in(folder):
                 if propagating:
-                    same = bool(known and known.etag and known.etag == child.etag)
+                    same = bool(child.etag) and mirror.had.get(child.path) == child.etag
                 else:
-                    same = self._update(ask, known, child)
+                    same = self._update(ask, child)
                 if not same:
                     waiting.append(child.path)
 
-    def _update(self, ask: Ask, known: Member | None, child: Member) -> bool:
-        """Whether the mirror has now what is in that folder, which has no folders in it."""
-        if known is None or not known.token or self.mirror.folders_in(child.path):
+    def _update(self, ask: Ask, child: Member) -> bool:
+        """Whether the mirror has now all that is in that folder, which has no folders in it."""
+        mirror, had = self.mirror, self.mirror.had.get(child.path)
+        if not had or not child.token or mirror.folders_in(child.path):
             return False
-        if known.token == child.token:
+        if had == child.token:
             return True
-        body = sync_question(self._question, known.token, "1")
+        body = sync_question(self._question, had, "1")
         status, answer = ask(DavQuestion("REPORT", child.path, "0", body))
         if status != MULTISTATUS:
             return False  # the token is too old; or no service of this kind after all
         told, _ = read_members(answer)
-        self.mirror.apply(member for member in told if member.path != child.path)
-        return not self.mirror.folders_in(child.path)
+        mirror.apply(member for member in told if member.path != child.path)
+        mirror.had[child.path] = child.token
+        return not mirror.folders_in(child.path)
 
 
 def _is_tree(told: list[Member], root: str) -> bool:
