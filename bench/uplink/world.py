@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from satchel.errors import SatchelError, UnsupportedError
-from testbed import Host, Link, Shape, await_up, links, measure
-from testbed.roles import Role
+from testbed import Host, Link, Shape, await_up, links, measure, roles
 from uplink import built_in_descriptions
 from wire import Identity
 
@@ -125,7 +124,7 @@ def _home(stack: contextlib.ExitStack, host: Host, folder: Path, address: str) -
     password.write_text(f"{USER}:{PASSWORD}\n")
     password.chmod(0o600)
     settings = f'driver = "qemu"\n[uplink.cloud]\nurl = "{address}"\ncredentials = "{password}"\n'
-    home = Role(host, "satchel-home", folder / "h", settings)
+    home = roles.Role(host, "satchel-home", folder / "h", settings)
     identity = Identity.create(folder / "id", comment="laptop")
     home.command("init", "--json")
     stack.callback(home.stop)
