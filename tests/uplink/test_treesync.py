@@ -78,16 +78,13 @@ class Cloud:
             if self.tells == "sync":
                 props += f"<sync-token>{self._token(path)}</sync-token>"
             if self.tells == "etags":
-                deep = [x for x in (*self.folders, *self.files.items()) if self._inside(x, path)]
-                etag = hashlib.sha256(repr(sorted(map(str, deep))).encode()).hexdigest()[:12]
+                there = {folder: "" for folder in self.folders} | self.files
+                deep = sorted(each for each in there.items() if each[0].startswith(path + "/"))
+                etag = hashlib.sha256(repr(deep).encode()).hexdigest()[:12]
                 props += f"<getetag>&quot;{etag}&quot;</getetag>"
         status = "<status>HTTP/1.1 200 OK</status>"
         found = f"<propstat><prop>{props}</prop>{status}</propstat>"
         return f"<response><href>{escape(path)}</href>{found}</response>"
-
-    def _inside(self, each: str | tuple[str, str], folder: str) -> bool:
-        path = each if isinstance(each, str) else each[0]
-        return path.startswith(folder + "/")
 
     def change(self, draw: random.Random) -> None:
         """Something: a new folder or file, another content, or something goes."""

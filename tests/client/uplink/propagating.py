@@ -7,7 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from wsgidav.fs_dav_provider import FileResource, FilesystemProvider, FolderResource
+from wsgidav.fs_dav_provider import (  # type: ignore[import-untyped]
+    FileResource,
+    FilesystemProvider,
+    FolderResource,
+)
 
 
 class PropagatingFolder(FolderResource):  # type: ignore[misc]

@@ -27,27 +27,29 @@ def asked(cloud: Site) -> int:
 def test_radicale_tells_by_sync_collection(short_path: Path) -> None:
     describe(short_path)
     with site(short_path, Radicale) as cloud:
+        server = cloud.server
+        assert isinstance(server, Radicale)
         names = []
         for number in range(6):
-            cloud.server.make_book(f"book{number}")
+            server.make_book(f"book{number}")
             names.append(f"book{number}/")
             for card in range(5):
-                cloud.server.write(f"book{number}/card{card}.vcf", f"Ada {card}")
+                server.write(f"book{number}/card{card}.vcf", f"Ada {card}")
                 names.append(f"book{number}/card{card}.vcf")
         assert crawl(cloud) == sorted(names)
         assert crawl(cloud) == sorted(names)
         before = asked(cloud)
         assert crawl(cloud) == sorted(names)
         assert asked(cloud) == before + 1  # for the tokens of all six
-        cloud.server.write("book2/new.vcf", "Grace")
-        cloud.server.delete("book4/card1.vcf")
+        server.write("book2/new.vcf", "Grace")
+        server.delete("book4/card1.vcf")
         names = [n for n in names if n != "book4/card1.vcf"] + ["book2/new.vcf"]
         before, reports = asked(cloud), len(cloud.server.requests("REPORT"))
         assert crawl(cloud) == sorted(names)
         assert asked(cloud) == before + 3
         assert len(cloud.server.requests("REPORT")) == reports + 2
-        cloud.server.delete("book0")
-        cloud.server.make_book("another")
+        server.delete("book0")
+        server.make_book("another")
         names = [n for n in names if not n.startswith("book0")] + ["another/"]
         assert crawl(cloud) == sorted(names)
 
