@@ -99,4 +99,4 @@ def test_no_person_waits_for_a_held_upload(short_path: Path) -> None:
                     if waited_for is person:
                         run([*program, *words, f"{cloud.url}/file-{number}-{place}"])
                 held[person] += cloud.ask("stats")["held"] - before
-    assert held == {True: 0, False: EACH * 4}
+    assert held == {True: 0, False: EACH * 4}, held
