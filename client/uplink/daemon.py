@@ -49,7 +49,7 @@ class UplinkDaemon:
             self.spool = Spool(settings.state, settings.spool_mib * MIB)
             parts.callback(self.spool.close)
             self.cache = FileCache(settings.cache, settings.cache_mib * MIB)
-            helper = HomeHelp(home) if home else None
+            helper = HomeHelp(home, self.radio.transferred) if home else None
             self._home = home
             self.trees = Trees(helper)
             self.forwarding = Forwarding(self.spool, self.cache, self.trees)

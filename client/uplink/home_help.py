@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,11 @@ BATCH = 4 << 20
 SECONDS = 60.0
 FILE_SECONDS = 900.0
 """How long home may take to read or upload a whole file."""
+
+HEADS = 300
+"""Bytes of a request's head, and of an answer's: about so many, for the model of the radio."""
+
+JSON = {"Content-Type": "application/json"}
 
 _TOKEN = re.compile(r"([0-9a-f]{16})\.([0-9]{1,15})")
 
@@ -48,8 +54,10 @@ class HelpedTree:
 class HomeHelp:
     """Any thread; one thread at a time for a tree."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, link: Link, transferred: Callable[[float, int, int], None]) -> None:
+        """transferred: is told of each request: when it began, of time.monotonic(), bytes up and
+        down"""
+        self._link, self._transferred = link, transferred
 
     @property
     def there(self) -> bool:
@@ -66,14 +74,18 @@ class HomeHelp:
         if tree.name:
             try:
                 path = f"/v1/uplink/{service}/trees/{tree.name}?since={tree.state}"
+                began = time.monotonic()
                 answer = self._link.http.get_bytes(path, timeout=SECONDS, limit=TREE_LIMIT)
+                self._transferred(began, HEADS, HEADS + len(answer))
             except NotFoundError:
                 tree.mirror, tree.name, tree.state = Mirror(tree.mirror.root), "", 0
             else:
                 self._apply(tree, answer)
                 return
         wish = {"user": user, "root": root, "question": question.decode("utf-8", "replace")}
-        self._apply(tree, self._post(f"/v1/uplink/{service}/trees", wish, SECONDS))
+        self._apply(
+            tree, self._post(f"/v1/uplink/{service}/trees", json.dumps(wish).encode(), JSON)
+        )
 
     def upload(self, upload: Upload, user: str, body: Path) -> Verdict:
         """Have home put the file together and upload it. Raises what home raises, BadHelp,
@@ -94,11 +106,9 @@ class HomeHelp:
         if not re.fullmatch("[0-9a-f]{16}", name):
             raise BadHelp("home names no file")
         names = b"".join(hashlib.sha1(chunk).digest() for chunk in _chunks(body))
-        lacking = _unpacked(
-            http.post_bytes(f"{base}/{name}/names", names, timeout=SECONDS, limit=TREE_LIMIT)
-        )
+        lacking = _unpacked(self._post(f"{base}/{name}/names", names))
         for batch in _batches(body, lacking):
-            http.post_bytes(f"{base}/{name}/chunks", batch, timeout=SECONDS)
+            self._post(f"{base}/{name}/chunks", batch)
         said = http.post_json(f"{base}/{name}/send", {}, timeout=FILE_SECONDS)
         try:
             verdict: Verdict = Form().typed(said, Verdict, "the verdict")
@@ -106,15 +116,13 @@ class HomeHelp:
             raise BadHelp("home does not say what came of a file", why=str(error)) from error
         return verdict
 
-    def _post(self, path: str, wish: dict[str, str], seconds: float) -> bytes:
-        return self._link.http.post_bytes(
-            path,
-            json.dumps(wish).encode(),
-            headers={"Content-Type": "application/json"},
-            timeout=seconds,
-            limit=TREE_LIMIT,
-            idempotent=True,
+    def _post(self, path: str, body: bytes, form: Mapping[str, str] | None = None) -> bytes:
+        began = time.monotonic()
+        answer = self._link.http.post_bytes(
+            path, body, headers=form, timeout=SECONDS, limit=TREE_LIMIT
         )
+        self._transferred(began, HEADS + len(body), HEADS + len(answer))
+        return answer
 
     def _apply(self, tree: HelpedTree, answer: bytes) -> None:
         told, token = read_members(_unpacked(answer))
