@@ -15,7 +15,7 @@ from satchel.deferred import deferred
 
 if TYPE_CHECKING:
     from homeserver.uplink.api import uplink_routes
-    from homeserver.uplink.helper import Helper
+    from homeserver.uplink.helped import Helper
     from homeserver.uplink.settings import HelpedService
 else:
     __getattr__ = deferred(__name__)

@@ -20,7 +20,7 @@ from typing import Any
 import flask
 
 from homeserver.uplink.files import NewFile
-from homeserver.uplink.helper import Helper
+from homeserver.uplink.helped import Helper
 from satchel.errors import UsageError
 from satchel.typed import Form, Mistyped
 
