@@ -16,6 +16,7 @@
 - work: long requests: how far they are, how they are stopped
 - shares: which folders nodes use as one, and the socket at which they join (shares.home)
 - calls: what services' guests ask of them, done once for all replicas
+- uplink: cloud storage that home asks for the mobile
 - api: all of that over HTTP
 - cli: all of that as commands, one file each
 """

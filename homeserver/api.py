@@ -42,7 +42,8 @@ POST   /v1/share-grants                           grant: share, service, surroga
 DELETE /v1/share-grants/S/SERVICE/SURROGATE       take it back
 GET    /v1/share-grants/SERVICE/SURROGATE         what a client lends there: share, writable, log
 
-What carried services have besides is in homeserver/carried_api.py. GET /v1/openapi.json describes
+What carried services and cloud storage have besides is in homeserver/carried_api.py and
+homeserver/uplink/api.py. GET /v1/openapi.json describes
 all of it (wire/openapi.py); what a POST takes is told by its view.
 """
 
@@ -65,6 +66,8 @@ from homeserver.home import Home
 from homeserver.records import CheckpointNotFound, NewService
 from homeserver.service import Service
 from homeserver.shares import Shares
+from homeserver.uplink import Helper, uplink_routes
+from homeserver.uplink import api as uplink_api
 from homeserver.work import Works
 from replay import (
     decode_operations,
@@ -112,6 +115,7 @@ def home_app(
     shares: Shares | None = None,
     works: Works | None = None,
     edges: EdgeDoors | None = None,
+    helper: Helper | None = None,
 ) -> flask.Flask:
     """The application of `home`. Requests are answered in the server's threads. Who ends the
     server closes `works` first."""
@@ -136,7 +140,9 @@ def home_app(
         app.register_blueprint(_shares(shares))
     if edges:
         app.register_blueprint(_grants(edges))
-    serve_description(app, "Satchel home", __doc__, carried_api.__doc__)
+    if helper:
+        app.register_blueprint(uplink_routes(helper))
+    serve_description(app, "Satchel home", __doc__, carried_api.__doc__, uplink_api.__doc__)
     return app
 
 

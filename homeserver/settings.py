@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from homeserver.uplink.settings import HelpedService
 from homeserver.wishes import MachineWish
+from satchel.names import check_name
 from satchel.paths import SHARE_SOCKET, cache_dir, data_dir, runtime_dir
 from satchel.retention import Policy
 from satchel.settings import require_numbers
@@ -53,6 +55,7 @@ class HomeSettings:
         or `auto`, KVM where it works and else emulation; empty: as the recipe says
     vcpus:             processors of a machine at its first boot; 0: as the recipe says
     memory_mib:        memory of a machine at its first boot; 0: as the recipe says
+    uplink:            cloud services that home asks for `satchel uplink`, by their names there
     """
 
     data: Path = field(default_factory=lambda: data_dir() / "home")
@@ -77,6 +80,7 @@ class HomeSettings:
     accelerator: Literal["", "auto", "kvm", "tcg"] = ""
     vcpus: int = 0
     memory_mib: int = 0
+    uplink: dict[str, HelpedService] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         positive = ("keep_checkpoints", "threads", "operation_seconds", "lease_seconds")
@@ -86,6 +90,8 @@ class HomeSettings:
             not_negative=("unpacked_mib", "checkpoint_days"),
         )
         _ = self.policy, self.machine  # their numbers are checked
+        for name in self.uplink:
+            check_name(name, "service")
 
     @property
     def media_keys(self) -> SealKeys:

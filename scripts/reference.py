@@ -48,6 +48,7 @@ SETTINGS = (
         "UplinkService",
     ),
     ("home.toml", "homeserver.settings", "HomeSettings"),
+    ("home.toml, each of `uplink`", "homeserver.uplink.settings", "HelpedService"),
     ("surrogate.toml", "surrogate.settings", "SurrogateSettings"),
     ("surrogate.toml, `tenant`", "surrogate.tenant", "TenantCaps"),
 )

@@ -8,8 +8,10 @@ Pure: no clock, no network, no threads. Who calls says what time it is and does 
 - batcher: how long uploads are held, and why they are let go
 - upload: one that is held, and the states that it goes through
 - services: descriptions of what a service's requests mean, and how one uploads to it
+- dialogue: the requests of an upload, one after the other
 - davxml: WebDAV's lists of properties, which are changed on the way through
 - known: what is known of files and folders at a service
+- mirror, treesync: what a tree of folders has, and how it is made to have what the service has
 - crawl: programs that ask for a whole tree of folders, told from people
 - cache: which answers are kept, for whom, and for how long
 - held upload: an upload that the program takes for done and the service does not have yet
@@ -33,10 +35,13 @@ from uplink.davxml import (
     edit_listing,
     hrefs_of,
     read_listing,
+    read_members,
     rewrite_hrefs,
     split_tree,
 )
+from uplink.dialogue import StepAnswer, StepRequest, Verdict, run_dialogue
 from uplink.known import Knowledge, Known, plain
+from uplink.mirror import Mirror, TreeTooLarge
 from uplink.radio import (
     BadRadio,
     Interface,
@@ -57,10 +62,12 @@ from uplink.services import (
     built_in_descriptions,
     read_description,
 )
+from uplink.treesync import Ask, DavQuestion, Deltas, NoTree, TreeSync
 from uplink.upload import Condition, Upload, UploadState
 
 __all__ = [
     "THRESHOLD_PER_MB",
+    "Ask",
     "BadDavXml",
     "BadDescription",
     "BadRadio",
@@ -68,6 +75,8 @@ __all__ = [
     "Condition",
     "Crawl",
     "Crawls",
+    "DavQuestion",
+    "Deltas",
     "Description",
     "Entry",
     "Freshness",
@@ -76,6 +85,8 @@ __all__ = [
     "Knowledge",
     "Known",
     "Ledger",
+    "Mirror",
+    "NoTree",
     "Outcome",
     "Pattern",
     "RadioModel",
@@ -83,8 +94,13 @@ __all__ = [
     "Reason",
     "Stage",
     "Step",
+    "StepAnswer",
+    "StepRequest",
+    "TreeSync",
+    "TreeTooLarge",
     "Upload",
     "UploadState",
+    "Verdict",
     "ask_for_etags",
     "built_in_descriptions",
     "built_in_radios",
@@ -98,8 +114,10 @@ __all__ = [
     "plain",
     "read_description",
     "read_listing",
+    "read_members",
     "read_radios",
     "rewrite_hrefs",
+    "run_dialogue",
     "saving_ratio",
     "split_tree",
 ]

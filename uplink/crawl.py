@@ -25,6 +25,10 @@ MACHINE_SECONDS = 0.25
 """Mean interval below which it is no person, however much the intervals differ: on a busy machine
 those of a fast program differ by more than they last."""
 
+PERSON_SECONDS, LEAST_SLOW = 1.0, 6
+"""A mean interval from which on it may be a person, and the least requests then: four at even
+intervals happen by chance too often."""
+
 PAUSE_SECONDS = 30.0
 """After so long without a request the next one begins anew."""
 
@@ -109,6 +113,8 @@ def _steady(run: _Run) -> bool:
         return False
     gaps = [after - before for before, after in zip(run.times, run.times[1:], strict=False)]
     mean = statistics.fmean(gaps)
+    if mean >= PERSON_SECONDS and len(run.folders) < LEAST_SLOW:
+        return False
     return mean <= MACHINE_SECONDS or statistics.pstdev(gaps) / mean <= MOST_VARIATION
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from html import escape, unescape
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from satchel.errors import IntegrityError
 
@@ -62,14 +62,93 @@ def hrefs_of(body: bytes) -> list[str]:
 
 def ask_for_etags(body: bytes) -> bytes:
     """A question for properties that asks for etags, too. One for all properties has them."""
-    if b"getetag" in body or not _PROP_END.search(body):
-        return body
-    return _PROP_END.sub(rb'<getetag xmlns="DAV:"/>\1', body, count=1)
+    return _ask_for(body, b"getetag")
+
+
+def ask_for_tokens(body: bytes) -> bytes:
+    """A question for properties that asks for tokens of synchronisation (RFC 6578, section 4), too,
+    and for etags. One for all properties has no tokens, and becomes one that names a few."""
+    if not _PROP_END.search(body):
+        body = _FEW_PROPERTIES
+    return _ask_for(ask_for_etags(body), b"sync-token")
+
+
+def sync_question(body: bytes, token: str, level: str) -> bytes:
+    """A question for what has changed since the token (RFC 6578, section 3.2).
+
+    body: of a question for properties, which says what is wanted of what has changed; token: empty
+    for everything; level: `1` or `infinite`. Raises BadDavXml.
+    """
+    Tree.register_namespace("D", "DAV:")
+    root = Tree.Element(f"{_DAV}sync-collection")
+    Tree.SubElement(root, f"{_DAV}sync-token").text = token
+    Tree.SubElement(root, f"{_DAV}sync-level").text = level
+    wanted = _parse(ask_for_etags(body) if _PROP_END.search(body) else _FEW_PROPERTIES)
+    prop = wanted.find(f"{_DAV}prop")
+    if prop is None:
+        raise BadDavXml("cannot ask what has changed", why="the question names no properties")
+    root.append(prop)
+    text: bytes = Tree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text
 
 
 def read_listing(body: bytes) -> list[Entry]:
     """What a list has. Raises BadDavXml."""
     return list(_entries(_parse(body)))
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file or a folder as a service told of it. path: percent-decoded, without a slash at the
+    end; text: the whole of what was told; gone: it is not there; token: of synchronisation"""
+
+    path: str
+    text: bytes
+    folder: bool = False
+    etag: str = ""
+    token: str = ""
+    gone: bool = False
+
+
+def read_members(body: bytes) -> tuple[list[Member], str]:
+    """What a list has, and the token of its state where it is an answer to `sync_question`. Raises
+    BadDavXml; also for such an answer that is not whole."""
+    Tree.register_namespace("D", "DAV:")
+    root = _parse(body)
+    members = []
+    for response in root.findall(f"{_DAV}response"):
+        status = response.findtext(f"{_DAV}status") or ""
+        if " 507" in status:
+            raise BadDavXml("a list is not whole", why="the service has cut it")
+        entry = next(_entries(response), None)
+        token = response.findtext(f"{_DAV}propstat/{_DAV}prop/{_DAV}sync-token") or ""
+        members.append(
+            Member(
+                path=_plain(response.findtext(f"{_DAV}href") or ""),
+                text=Tree.tostring(response, encoding="utf-8"),
+                folder=bool(entry and entry.folder),
+                etag=entry.etag if entry else "",
+                token=token.strip(),
+                gone=entry is None,
+            )
+        )
+    return members, (root.findtext(f"{_DAV}sync-token") or "").strip()
+
+
+def gone(path: str) -> bytes:
+    """What tells in an answer to `sync_question` that nothing is there any more. path:
+    percent-decoded"""
+    response = Tree.Element(f"{_DAV}response")
+    Tree.SubElement(response, f"{_DAV}href").text = quote(path)
+    Tree.SubElement(response, f"{_DAV}status").text = "HTTP/1.1 404 Not Found"
+    text: bytes = Tree.tostring(response, encoding="utf-8")
+    return text
+
+
+def join_members(texts: Iterable[bytes], token: str = "") -> bytes:
+    """A list of these, as `read_members` reads it."""
+    end = f"<D:sync-token>{escape(token)}</D:sync-token>".encode() if token else b""
+    return b'<D:multistatus xmlns:D="DAV:">' + b"".join(texts) + end + b"</D:multistatus>"
 
 
 def split_tree(body: bytes) -> dict[str, bytes]:
@@ -108,6 +187,18 @@ def edit_listing(body: bytes | None, question: bytes, held: Iterable[Entry]) -> 
         root.append(_response(entry, wanted))
     text: bytes = Tree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text
+
+
+_FEW_PROPERTIES = (
+    b'<propfind xmlns="DAV:"><prop><resourcetype/><getcontentlength/><getlastmodified/>'
+    b"<getcontenttype/><creationdate/><displayname/></prop></propfind>"
+)
+
+
+def _ask_for(body: bytes, name: bytes) -> bytes:
+    if name in body or not _PROP_END.search(body):
+        return body
+    return _PROP_END.sub(b"<" + name + rb' xmlns="DAV:"/>\1', body, count=1)
 
 
 def _parse(body: bytes) -> Tree.Element:

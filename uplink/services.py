@@ -104,6 +104,7 @@ class Description:
     patterns: tuple[Pattern, ...]
     steps: tuple[Step, ...]
     outcomes: Mapping[int, Outcome] = field(default_factory=dict)
+    deltas: str = ""
 
     def kind(self, method: str, headers: Mapping[str, str]) -> Kind:
         """Of a request. headers: by names in lower case."""
@@ -130,12 +131,14 @@ def read_description(name: str, text: str) -> Description:
             why=f"it is of version {table.get('version')!r}, this program knows {VERSION}",
         )
     reader = _Reader(name)
-    known = {"version", "what", "listing", "fresh", "request", "step", "outcomes"}
+    known = {"version", "what", "listing", "deltas", "fresh", "request", "step", "outcomes"}
     reader.only(table, known, "the description")
     fresh = table.get("fresh", 0)
     reader.need(type(fresh) in (int, float) and 0 <= fresh < 1e6, "fresh is a number of seconds")
     listing = table.get("listing", "")
     reader.need(listing in ("", "webdav"), "listing is webdav or nothing")
+    deltas = table.get("deltas", "")
+    reader.need(deltas in ("", "sync", "etags"), "deltas is sync, etags or nothing")
     return Description(
         name=name,
         what=reader.text(table.get("what", ""), "what"),
@@ -144,6 +147,7 @@ def read_description(name: str, text: str) -> Description:
         patterns=tuple(reader.pattern(each) for each in reader.tables(table, "request")),
         steps=tuple(reader.step(each) for each in reader.tables(table, "step")),
         outcomes=reader.outcomes(table.get("outcomes", {})),
+        deltas=deltas,
     )
 
 

@@ -15,6 +15,7 @@
   `Listener`), and what is in the frames is nothing to this package
 - turnstile: who is served first of those who ask at once
 - authority: a site's keys that certify guests and hosts (`Authority`)
+- upstream: a service of the internet, with its TLS verified (`Upstream`)
 - announcement: what a surrogate says of itself on its network (`Announcer`, `Seen`)
 - pairing: a code that is shown (`Invitation`), and what whoever has it gets (`Grant`)
 - identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         requested_rate,
     )
     from wire.client import Answer, HttpClient
+    from wire.credentials import BadCredentials, Credentials, read_credentials
     from wire.door import API, Names, NoSuchStream, ask_daemon, open_door
     from wire.duplex import FRAME_LIMIT, Duplex, Ended, PeerFailed, Reply
     from wire.egress import (
@@ -135,6 +137,13 @@ if TYPE_CHECKING:
         Statement,
     )
     from wire.turnstile import Turnstile
+    from wire.upstream import (
+        AnswerDamaged,
+        AnswerTooLong,
+        ServiceAnswer,
+        ServiceUnreachable,
+        Upstream,
+    )
 else:
     __getattr__ = deferred(__name__)
 
@@ -153,14 +162,18 @@ __all__ = [
     "Announcement",
     "Announcer",
     "Answer",
+    "AnswerDamaged",
     "AnswerKey",
     "AnswerSigner",
+    "AnswerTooLong",
     "Arrivals",
     "Authority",
+    "BadCredentials",
     "CacheNumbers",
     "Caller",
     "ChunkClient",
     "CreateReplica",
+    "Credentials",
     "DeltaOffer",
     "Duplex",
     "EdgeShare",
@@ -205,7 +218,9 @@ __all__ = [
     "RouteWatch",
     "Seen",
     "Server",
+    "ServiceAnswer",
     "ServiceStatus",
+    "ServiceUnreachable",
     "SignatureInvalid",
     "SignedStatement",
     "SignerRevoked",
@@ -219,6 +234,7 @@ __all__ = [
     "StallNumbers",
     "Statement",
     "Turnstile",
+    "Upstream",
     "View",
     "VolumeNumbers",
     "WrongKey",
@@ -248,6 +264,7 @@ __all__ = [
     "own_address",
     "pair",
     "printable",
+    "read_credentials",
     "read_destination",
     "refuse_other_sites",
     "requested_priority",

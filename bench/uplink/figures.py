@@ -10,11 +10,13 @@ from bench.harness import Figure
 from bench.uplink.batching import batching
 from bench.uplink.crawls import crawls
 from bench.uplink.kept import kept
+from bench.uplink.whole import whole
 
 PARTS: Mapping[str, Callable[[bool], Iterator[Figure]]] = {
     "batching": batching,
     "crawls": crawls,
     "kept": kept,
+    "whole": whole,
 }
 
 

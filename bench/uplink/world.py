@@ -11,12 +11,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from satchel.errors import SatchelError, UnsupportedError
-from testbed import Host, Link, Shape, await_up, links, measure
+from testbed import Host, Link, Shape, await_up, links, measure, roles
 from uplink import built_in_descriptions
+from wire import Identity
 
 RATE = 6_000_000
 ROUND_TRIP = 0.07
@@ -38,6 +39,11 @@ class World:
     direct: str
     through: str
 
+    @property
+    def satchel(self) -> list[str]:
+        """The command `satchel uplink` with the mobile's settings."""
+        return _satchel(self.folder)
+
     def bytes(self) -> int:
         """Whole IP packets that the link has carried, both ways."""
         return sum(counter.bytes for counter in self.link.counters().values())
@@ -57,9 +63,9 @@ class World:
 
 
 @contextlib.contextmanager
-def world(fresh: float = FRESH_SECONDS) -> Iterator[World]:
-    """All of it, running. fresh: seconds for which what is kept is given without a question. Raises
-    what the testbed raises."""
+def world(fresh: float = FRESH_SECONDS, *, helped: bool = False) -> Iterator[World]:
+    """All of it, running. fresh: seconds for which what is kept is given without a question;
+    helped: home helps, at the server's end of the link. Raises what the testbed raises."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="satchel-bench-")))
         maker = links.TunLinks()
@@ -70,7 +76,8 @@ def world(fresh: float = FRESH_SECONDS) -> Iterator[World]:
         (folder / "files").mkdir()
         address = f"http://{measure.CORE}:{SERVER_PORT}/dav"
         _start(stack, pair.core, "the WebDAV server", _server(folder), folder / "server.log")
-        argv = _uplink(folder, address, fresh)
+        home = _home(stack, pair.core, folder, address) if helped else ""
+        argv = _uplink(folder, address, fresh, home)
         _start(stack, pair.leaf, "uplink", argv, folder / "uplink.log", UPLINK_PORT)
         _rclone(folder, {"direct": address, "through": f"http://127.0.0.1:{UPLINK_PORT}/cloud"})
         through = f"http://127.0.0.1:{UPLINK_PORT}/cloud"
@@ -111,7 +118,23 @@ def _server(folder: Path) -> list[str]:
     return [str(Path(sys.executable).with_name("wsgidav")), "-c", str(config)]
 
 
-def _uplink(folder: Path, address: str, fresh: float) -> list[str]:
+def _home(stack: contextlib.ExitStack, host: Host, folder: Path, address: str) -> str:
+    """Start it; what client.toml says of it."""
+    password = folder / "home-password"
+    password.write_text(f"{USER}:{PASSWORD}\n")
+    password.chmod(0o600)
+    settings = f'driver = "qemu"\n[uplink.cloud]\nurl = "{address}"\ncredentials = "{password}"\n'
+    home = roles.Role(host, "satchel-home", folder / "h", settings)
+    identity = Identity.create(folder / "id", comment="laptop")
+    home.command("init", "--json")
+    stack.callback(home.stop)
+    home.start("home.sock", [identity.public])
+    peer = home.sshd.peer("home", identity.path, folder / "known_hosts")
+    lines = [f"{key} = {json.dumps(value, default=str)}" for key, value in asdict(peer).items()]
+    return "\n".join(["[home]", *lines])
+
+
+def _uplink(folder: Path, address: str, fresh: float, home: str) -> list[str]:
     descriptions = folder / "descriptions"
     descriptions.mkdir()
     text = built_in_descriptions()["webdav"]
@@ -120,10 +143,15 @@ def _uplink(folder: Path, address: str, fresh: float) -> list[str]:
     lines = [f'{key} = "{folder / key}"' for key in ("data", "state", "run")]
     lines += ["[uplink]", f"port = {UPLINK_PORT}", f'descriptions = "{descriptions}"']
     lines += [f'state = "{folder / "spool"}"', f'cache = "{folder / "cache"}"']
-    lines += ["[uplink.services.cloud]", f'url = "{address}"']
+    lines += ["[uplink.services.cloud]", f'url = "{address}"', f"home = {str(bool(home)).lower()}"]
+    lines.append(home)
     config = folder / "client.toml"
     config.write_text("\n".join(lines) + "\n")
-    return [sys.executable, "-m", "client", "--config", str(config), "uplink", "serve"]
+    return [*_satchel(folder), "serve"]
+
+
+def _satchel(folder: Path) -> list[str]:
+    return [sys.executable, "-m", "client", "--config", str(folder / "client.toml"), "uplink"]
 
 
 def _rclone(folder: Path, remotes: dict[str, str]) -> None:

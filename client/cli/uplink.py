@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import Any
@@ -36,15 +37,22 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
     """
     from client.uplink.control import control_app, control_socket
     from client.uplink.daemon import UplinkDaemon
-    from wire import serve
+    from wire import Links, serve
 
     if not settings.uplink.services:
         raise NotFoundError(
             "uplink has no service", fix="add one to client.toml: [uplink.services.NAME]"
         )
     settings.make_folders()
-    daemon = UplinkDaemon(settings.uplink, settings.client_name)
-    try:
+    with contextlib.ExitStack() as links:
+        home = None
+        if any(service.home for service in settings.uplink.services.values()):
+            own = links.enter_context(Links(settings.run / "uplink-links"))
+            home = own.get("home", settings.require_home())
+            home.want()
+        daemon = links.enter_context(
+            contextlib.closing(UplinkDaemon(settings.uplink, settings.client_name, home))
+        )
         app, place = control_app(daemon), control_socket(settings)
         with serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY):
             rows = [
@@ -53,8 +61,6 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
             ]
             show(rows, as_json=as_json, columns=("service", "use"))
             serve_until_signal(f"uplink listens at {daemon.url}")
-    finally:
-        daemon.close()
 
 
 @command.command("status")

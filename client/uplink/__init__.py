@@ -7,7 +7,6 @@
 - conversation: HTTP with one program's connection
 - gateway: what becomes of each request: forwarded, held, or answered here
 - own_writes: files that are held, in what programs read and list
-- upstream: HTTP with the services, TLS verified
 - accounts: who asks, and what is known of each account at a service
 - spool: held uploads, durable
 - file_cache: answers that are kept

@@ -19,15 +19,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from satchel.errors import UsageError
 from uplink import Knowledge
+from wire import read_credentials
+
+USER = "user:"
 
 ALIASES = 1000
 """Etags of held uploads that are remembered after the service gave its own."""
-
-
-class BadCredentials(UsageError):
-    """A file of credentials that cannot be meant."""
 
 
 @dataclass
@@ -41,6 +39,11 @@ class Account:
     knowledge: Knowledge = field(default_factory=Knowledge)
     aliases: dict[str, str] = field(default_factory=dict)
     guard: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def user(self) -> str | None:
+        """Who has a password; None for an account that is known by something else."""
+        return self.name.removeprefix(USER) if self.name.startswith(USER) else None
 
     def accepts(self, authorization: str) -> bool:
         """Whether the service has accepted these very credentials last."""
@@ -76,17 +79,8 @@ class Accounts:
 
     def load(self, service: str, path: Path) -> None:
         """Take the credentials of a file with USER:PASSWORD. Raises BadCredentials."""
-        try:
-            mode, text = path.stat().st_mode, path.read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadCredentials(f"cannot read {path}", why=str(error)) from error
-        if mode & 0o077:
-            raise BadCredentials(f"others can read {path}", fix=f"chmod 600 {path}")
-        if ":" not in text or "\n" in text:
-            raise BadCredentials(f"{path} has no credentials", fix="write USER:PASSWORD into it")
-        token = base64.b64encode(text.encode()).decode()
-        account = self.get(service, account_name({"authorization": f"Basic {token}"}) or "")
-        account.authorization = f"Basic {token}"
+        found = read_credentials(path)
+        self.get(service, user_account(found.user)).authorization = found.authorization
 
 
 def account_name(headers: Mapping[str, str]) -> str | None:
@@ -101,7 +95,12 @@ def account_name(headers: Mapping[str, str]) -> str | None:
             user = base64.b64decode(token.strip(), validate=True).partition(b":")[0]
         except (binascii.Error, ValueError):
             return None
-        return f"user:{user.decode('utf-8', 'replace')}"
+        return user_account(user.decode("utf-8", "replace"))
     if scheme.lower() == "bearer":
         return f"token:{hashlib.sha256(token.strip().encode()).hexdigest()[:32]}"
     return None
+
+
+def user_account(user: str) -> str:
+    """The name of the account of a user who has a password."""
+    return USER + user

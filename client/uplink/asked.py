@@ -16,14 +16,15 @@ from urllib.parse import urlsplit
 from client.uplink.accounts import Account
 from client.uplink.conversation import Exchange
 from client.uplink.programs import Program
-from client.uplink.upstream import Upstream
 from uplink import Description, Kind
+from wire import Upstream
 
 
 @dataclass(frozen=True)
 class Asked:
     """path: below the service, percent-encoded, with its query; account: None where it cannot be
-    told whose the request is; program: that asks, which takes a look through the processes"""
+    told whose the request is; program: that asks, which takes a look through the processes; helped:
+    whether home helps with the service"""
 
     exchange: Exchange
     service: str
@@ -33,6 +34,7 @@ class Asked:
     kind: Kind
     account: Account | None
     program: Callable[[], Program]
+    helped: bool = False
 
     @property
     def prefix(self) -> str:

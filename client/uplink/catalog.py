@@ -10,9 +10,9 @@ from pathlib import Path
 
 from client.uplink.radio_watch import RadioWatch
 from client.uplink.settings import UplinkSettings
-from client.uplink.upstream import Upstream
 from satchel.errors import NotFoundError
 from uplink import BadDescription, Description, built_in_descriptions, read_description
+from wire import Upstream
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,8 @@ class Catalog:
         self._built_in = built_in_descriptions()
         self._read: dict[str, tuple[tuple[int, int], Description]] = {}
         self.upstreams = {
-            name: Upstream(name, service, radio) for name, service in settings.services.items()
+            name: Upstream(name, service.url, service.certificates, radio.transferred)
+            for name, service in settings.services.items()
         }
         for name in settings.services:
             self.description(name)
@@ -50,6 +51,11 @@ class Catalog:
                 fix="add it to client.toml: [uplink.services.NAME]",
             )
         return self.upstreams[service]
+
+    def helped(self, service: str) -> bool:
+        """Whether the settings say that home helps. Raises NoSuchService."""
+        self.upstream(service)
+        return self._settings.services[service].home
 
     def description(self, service: str) -> Description:
         """As its file is now. One that cannot be read any more leaves the last that could.

@@ -15,14 +15,16 @@ from client.uplink.file_cache import FileCache
 from client.uplink.flusher import Flusher
 from client.uplink.forwarding import Forwarding
 from client.uplink.gateway import Gateway
+from client.uplink.home_help import HomeHelp
 from client.uplink.programs import Programs, Rules
 from client.uplink.radio_watch import RadioWatch
 from client.uplink.settings import UplinkSettings
 from client.uplink.spool import Spool
+from client.uplink.trees import Trees
 from satchel.errors import NotFoundError, SatchelError
 from satchel.typed import Form
 from uplink import Batcher, RadioModel, Reason, UploadState, built_in_radios, read_radios
-from wire import Acceptor, listen_local
+from wire import Acceptor, Link, listen_local
 
 MIB = 1 << 20
 _FORM = Form()
@@ -31,8 +33,9 @@ _FORM = Form()
 class UplinkDaemon:
     """Serves programs from its construction until `close`. Any thread may call."""
 
-    def __init__(self, settings: UplinkSettings, device: str) -> None:
-        """device: names conflict copies. Raises SatchelError, OSError; nothing runs then."""
+    def __init__(self, settings: UplinkSettings, device: str, home: Link | None = None) -> None:
+        """device: names conflict copies; home: helps with services that say so. Raises
+        SatchelError, OSError; nothing runs then."""
         self._parts = contextlib.ExitStack()
         with contextlib.ExitStack() as parts:
             self.radio = RadioWatch(_radio(settings))
@@ -46,7 +49,10 @@ class UplinkDaemon:
             self.spool = Spool(settings.state, settings.spool_mib * MIB)
             parts.callback(self.spool.close)
             self.cache = FileCache(settings.cache, settings.cache_mib * MIB)
-            self.forwarding = Forwarding(self.spool, self.cache)
+            helper = HomeHelp(home, self.radio.transferred) if home else None
+            self._home = home
+            self.trees = Trees(helper)
+            self.forwarding = Forwarding(self.spool, self.cache, self.trees)
             model = self.radio.model
             self.flusher = Flusher(
                 self.spool,
@@ -59,6 +65,7 @@ class UplinkDaemon:
                     upload.service, upload.account, upload.path
                 ),
                 device=device,
+                helper=lambda service: helper if self.catalog.helped(service) else None,
             )
             self.gateway = Gateway(
                 self.catalog,
@@ -103,6 +110,7 @@ class UplinkDaemon:
             "uploads": rows,
             "flusher": self.flusher.status(),
             "radio": self.radio.stats()["state"],
+            "home": self._home.alive if self._home else None,
         }
 
     def stats(self) -> dict[str, Any]:
@@ -112,6 +120,8 @@ class UplinkDaemon:
             **self.cache.stats(),
             "listing_hits": self.forwarding.listings.hits,
             "trees": self.forwarding.trees,
+            "trees_from_home": self.trees.helped,
+            "files_through_home": self.flusher.helped,
             **self.gateway.counts,
             "flushes": dict(self.flusher.reasons),
         }

@@ -7,26 +7,29 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from client.uplink.accounts import Account, Accounts
 from client.uplink.conflicts import Found, compare, copy_path, same_bytes
+from client.uplink.home_help import HomeHelp
 from client.uplink.radio_watch import RadioWatch
 from client.uplink.spool import Spool
-from client.uplink.upstream import ServiceAnswer, Upstream
 from satchel.errors import SatchelError
 from uplink import (
-    BadDescription,
     Batcher,
     Condition,
     Description,
     Outcome,
     Reason,
+    StepAnswer,
+    StepRequest,
     Upload,
     UploadState,
+    run_dialogue,
 )
+from wire import Upstream
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +42,9 @@ COPIES = 20
 
 WAITS = 120.0
 """Seconds for which a request that cannot go before an upload waits for that."""
+
+LEAST_HELPED = 256 << 10
+"""Bytes of a file that is worth home's questions."""
 
 ANSWER_LIMIT = 1 << 20
 PIECE = 1 << 18
@@ -64,12 +70,15 @@ class Flusher:
         description: Callable[[str], Description],
         changed: Callable[[Upload], None],
         device: str,
+        helper: Callable[[str], HomeHelp | None] = lambda service: None,
     ) -> None:
-        """upstream, description: of a service by name, NotFoundError for others. changed: is told
+        """helper: home, where it helps with a service. upstream, description: of a service by
+        name, NotFoundError for others. changed: is told
         of each upload that came through. device: what conflict copies name"""
         self._spool, self._batcher, self._accounts, self._radio = spool, batcher, accounts, radio
         self._upstream, self._description, self._changed = upstream, description, changed
-        self._device = device
+        self._device, self._helper = device, helper
+        self.helped = 0
         self._state = threading.Condition()
         self._wanted: Reason | None = None
         self._asked = self._done = 0
@@ -214,7 +223,9 @@ class Flusher:
                 self._fail(upload, "its bytes in the spool have changed")
                 return
             job = _Job(upstream, described, account, upload, body, self._device)
-            self._settle(upload, account, job.run(), job)
+            helper = self._helper(upload.service)
+            self._settle(upload, account, job.run(helper), job)
+            self.helped += job.helped
         except (SatchelError, OSError) as error:
             self._spool.move(upload.number, UploadState.HELD, why=str(error))
             raise _NotNow(str(error)) from error
@@ -256,7 +267,7 @@ class Flusher:
 
 class _Job:
     """One try of an upload. etag: that the service gave; copy: path of the conflict copy; why: it
-    did not come through"""
+    did not come through; helped: home has uploaded it"""
 
     def __init__(
         self,
@@ -268,28 +279,48 @@ class _Job:
         device: str,
     ) -> None:
         self._upstream, self._description, self._account = upstream, description, account
-        self._upload, self._body, self._device = upload, body, device
+        self.upload, self._body, self._device = upload, body, device
         self.etag = self.copy = self.why = ""
+        self.helped = self._unsure = False
 
-    def run(self) -> Outcome:
-        """Raises ServiceUnreachable, OSError, BadDescription."""
-        outcome = self._dialogue(self._upload.path, self._upload.condition)
+    def run(self, helper: HomeHelp | None) -> Outcome:
+        """helper: home, where it may help. Raises ServiceUnreachable, OSError, BadDescription."""
+        outcome = self._through(helper) if helper and helper.there else None
+        if outcome is None:
+            outcome = self._dialogue(self.upload.path, self.upload.condition)
         if outcome is not Outcome.CONFLICT:
             return outcome
-        if self._upload.tries > 1:
-            found, etag = self._look(self._upload.path)
+        if self.upload.tries > 1 or self._unsure:
+            found, etag = self._look(self.upload.path)
             if found is Found.OURS:
                 self.etag = etag
                 return Outcome.DONE
             if found is Found.TORN and etag:
-                outcome = self._dialogue(self._upload.path, Condition(etag))
+                outcome = self._dialogue(self.upload.path, Condition(etag))
                 if outcome is not Outcome.CONFLICT:
                     return outcome
         return self._conflict_copy()
 
+    def _through(self, helper: HomeHelp) -> Outcome | None:
+        """Home puts the file together and uploads it; None where it does not, and we have to."""
+        upload, user = self.upload, self._account.user
+        if upload.size < LEAST_HELPED or not upload.condition.etag or user is None:
+            return None
+        try:
+            verdict = helper.upload(upload, user, self._body)
+        except SatchelError as error:
+            self._unsure = True
+            logger.warning("%s does not go through home: %s", upload.path, error)
+            return None
+        if verdict.outcome not in (Outcome.DONE, Outcome.CONFLICT):
+            return None
+        self.helped = verdict.outcome is Outcome.DONE
+        self.etag, self.why = verdict.etag, verdict.why
+        return verdict.outcome
+
     def _conflict_copy(self) -> Outcome:
         for attempt in range(COPIES):
-            self.copy = copy_path(self._upload, self._device, attempt)
+            self.copy = copy_path(self.upload, self._device, attempt)
             outcome = self._dialogue(self.copy, Condition())
             if outcome is Outcome.DONE:
                 return Outcome.CONFLICT
@@ -301,28 +332,21 @@ class _Job:
         return Outcome.REFUSED
 
     def _dialogue(self, path: str, condition: Condition) -> Outcome:
-        """All steps of the description, until one is not done."""
-        values = {"path": path, "size": str(self._upload.size), "sha256": self._upload.sha256}
-        for step in self._description.steps:
-            target, own = step.filled(values)
-            headers = dict(self._upload.headers) if step.content else {}
-            headers |= self._authorization() | own
-            headers |= condition.headers() if step.conditional else {}
-            body = self._pieces() if step.content else b"" if step.method == "POST" else None
-            size = self._upload.size if step.content else 0
-            pieces = [body] if isinstance(body, bytes) else body
-            with self._upstream.ask(step.method, target, headers.items(), pieces, size) as answer:
-                text = _some(answer)
-                self.why = f"it answered {answer.status} to {step.method}"
-                outcome = self._description.outcome(step, answer.status)
-                if outcome is not Outcome.DONE:
-                    return outcome
-                values |= step.taken(answer.named, text)
-                if step.content:
-                    self.etag = answer.named.get("etag", "")
-        if not self._description.steps:
-            raise BadDescription(f"{self._description.name} has no steps", fix="mend it")
-        return Outcome.DONE
+        """The description's, once. Raises as `run`."""
+        upload = self.upload
+        values = {"path": path, "size": str(upload.size), "sha256": upload.sha256}
+        headers = dict(upload.headers)
+        verdict = run_dialogue(self._description, values, headers, condition, self._ask)
+        self.why, self.etag = verdict.why, verdict.etag
+        return verdict.outcome
+
+    def _ask(self, step: StepRequest) -> StepAnswer:
+        empty: Iterable[bytes] | None = [] if step.method == "POST" else None
+        body = self._pieces() if step.content else empty
+        size = self.upload.size if step.content else 0
+        headers = dict(step.headers) | self._authorization()
+        with self._upstream.ask(step.method, step.target, headers.items(), body, size) as answer:
+            return StepAnswer(answer.status, answer.named, answer.beginning(ANSWER_LIMIT))
 
     def _look(self, path: str) -> tuple[Found, str]:
         """What the service has there, and its strong etag."""
@@ -330,7 +354,7 @@ class _Job:
             if answer.status != 200:
                 return Found.OTHER, ""
             etag = answer.named.get("etag", "")
-            found = compare(answer.body, self._upload, self._body)
+            found = compare(answer.body, self.upload, self._body)
             return found, etag if etag.startswith('"') else ""
 
     def _authorization(self) -> dict[str, str]:
@@ -346,12 +370,3 @@ class _Job:
 def held_etag(upload: Upload) -> str:
     """What programs are told of a file that is held."""
     return f'"{HELD_ETAG}{upload.sha256[:32]}"'
-
-
-def _some(answer: ServiceAnswer) -> bytes:
-    """The beginning of the body; the rest is read and dropped."""
-    kept = bytearray()
-    for piece in answer.body:
-        if len(kept) < ANSWER_LIMIT:
-            kept += piece
-    return bytes(kept)

@@ -7,19 +7,16 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-import zlib
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from client.uplink.accounts import Account
 from client.uplink.asked import Asked
 from client.uplink.file_cache import FileCache, Kept
 from client.uplink.own_writes import FORM, list_held, read_held
 from client.uplink.spool import Spool
-from client.uplink.upstream import Headers, ServiceAnswer
-from satchel.errors import CapacityError
+from client.uplink.trees import LISTING_LIMIT, Trees
 from uplink import (
     BadDavXml,
     Crawl,
@@ -33,18 +30,16 @@ from uplink import (
     rewrite_hrefs,
     split_tree,
 )
+from wire import ServiceAnswer
 
 QUESTION_LIMIT = 1 << 20
-LISTING_LIMIT = 64 << 20
 CRAWL_SECONDS = 60.0
 """For which a crawl is answered from what it was told at its beginning."""
 
+Headers = list[tuple[str, str]]
+
 LISTINGS_BYTES = 16 << 20
 """Of lists that are kept, in memory."""
-
-
-class ListingTooLong(CapacityError):
-    """A service's list is longer than anybody can mean."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +95,11 @@ class Listings:
 class Forwarding:
     """See the module. Any thread."""
 
-    def __init__(self, spool: Spool, cache: FileCache) -> None:
+    def __init__(self, spool: Spool, cache: FileCache, trees: Trees) -> None:
         self._spool, self._cache = spool, cache
+        self._trees = trees
         self.listings = Listings()
         self.trees = 0
-        self._flat: set[str] = set()
 
     def changed(self, service: str, account: str, path: str) -> None:
         """Something was changed through us: whoever asks next is told so."""
@@ -126,7 +121,7 @@ class Forwarding:
             self._learn(asked, answer)
             headers = asked.answer_headers(answer.headers)
             if not reads and "xml" in answer.named.get("content-type", ""):
-                text = rewrite_hrefs(_whole(answer), asked.to_local)
+                text = rewrite_hrefs(answer.whole(LISTING_LIMIT), asked.to_local)
                 exchange.answer(answer.status, _without_encoding(headers), text)
             else:
                 exchange.answer(answer.status, headers, answer.body)
@@ -245,7 +240,7 @@ class Forwarding:
         with asked.upstream.ask(
             exchange.method, asked.path, headers, [asks] if asks else None, len(asks)
         ) as answer:
-            body = rewrite_hrefs(_whole(answer), asked.to_local)
+            body = rewrite_hrefs(answer.whole(LISTING_LIMIT), asked.to_local)
             self._learn(asked, answer)
             if answer.status == 207 and asked.account is not None:
                 depth = exchange.named.get("depth", "")
@@ -256,23 +251,13 @@ class Forwarding:
     def _ask_for_tree(
         self, asked: Asked, account: Account, root: str, question: bytes, digest: str
     ) -> None:
-        """All folders below the root with one question; each is kept as if it had been asked for.
-        A service that does not answer such questions is not asked again."""
-        if asked.service in self._flat or asked.description.fresh <= 0:
+        """All folders below the root, as they are now; each is kept as if it had been asked for."""
+        if asked.description.fresh <= 0:
             return
         changes = self.listings.changes(asked.service, account.name)
-        dropped = ("accept-encoding", "depth")
-        headers = [(k, v) for k, v in asked.sent_headers() if k.lower() not in dropped]
-        headers += [("Accept-Encoding", "gzip"), ("Depth", "infinity")]
-        asks = ask_for_etags(question)
-        with asked.upstream.ask(
-            asked.exchange.method, quote(root) + "/", headers, [asks] if asks else None, len(asks)
-        ) as answer:
-            body = _whole(answer)
-            if answer.status != 207:
-                if 400 <= answer.status < 500 and answer.status not in (401, 404, 407, 429):
-                    self._flat.add(asked.service)
-                return
+        body = self._trees.whole(asked, root, question)
+        if body is None:
+            return
         now = time.time()
         self.trees += 1
         for local, listing in split_tree(rewrite_hrefs(body, asked.to_local)).items():
@@ -306,21 +291,6 @@ class Forwarding:
         assert asked.account is not None
         with asked.account.guard:
             asked.account.knowledge.listed(path, depth, found)
-
-
-def _whole(answer: ServiceAnswer) -> bytes:
-    """The body without its encoding. Raises ListingTooLong, BadDavXml."""
-    gzip = answer.named.get("content-encoding", "").lower() in ("gzip", "x-gzip")
-    unpack = zlib.decompressobj(wbits=31) if gzip else None
-    body = bytearray()
-    for piece in answer.body:
-        try:
-            body += unpack.decompress(piece, LISTING_LIMIT) if unpack else piece
-        except zlib.error as error:
-            raise BadDavXml("cannot unpack a list of properties", why=str(error)) from error
-        if len(body) >= LISTING_LIMIT or (unpack and unpack.unconsumed_tail):
-            raise ListingTooLong("a service's list is too long", why=f"over {LISTING_LIMIT} bytes")
-    return bytes(body)
 
 
 def _without_encoding(headers: Headers) -> Headers:

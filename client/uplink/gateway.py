@@ -27,9 +27,9 @@ from client.uplink.own_writes import held_headers
 from client.uplink.programs import Program, Programs
 from client.uplink.radio_watch import RadioWatch
 from client.uplink.spool import Incoming, Spool, SpoolFull
-from client.uplink.upstream import ServiceAnswer, ServiceUnreachable
 from satchel.errors import ConflictError, NotFoundError, SatchelError
 from uplink import Condition, Crawl, Crawls, Kind, Reason, Upload, UploadState, plain
+from wire import ServiceAnswer, ServiceUnreachable
 
 logger = logging.getLogger(__name__)
 
@@ -122,6 +122,7 @@ class Gateway:
             kind=described.kind(exchange.method, exchange.named),
             account=None if name is None else self._accounts.get(service, name),
             program=lambda: self._program(exchange),
+            helped=self._catalog.helped(service),
         )
 
     def _program(self, exchange: Exchange) -> Program:

@@ -29,8 +29,8 @@ MARK = "SATCHEL_UPLINK"
 RECENT = 16
 """Processes that are looked at first."""
 
-_SERVICE = re.compile(r"/[^/]*\.service(/|$)")
-_SESSION = re.compile(r"/(session-[^/]*|[^/]*vte-[^/]*|app-[^/]*)\.scope(/|$)")
+_SERVICE = re.compile(r"/[^/]*\.service(/|$)", re.MULTILINE)
+_SESSION = re.compile(r"/(session-[^/]*|[^/]*vte-[^/]*|app-[^/]*)\.scope(/|$)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,10 @@ def judge(pid: int, rules: Rules) -> Program:
     if _has_foreground(process):
         return Program(pid, name, False, "it has the foreground of its terminal")
     cgroup = (process / "cgroup").read_text()
-    if _SERVICE.search(cgroup.replace("/user@", "/")) and not _SESSION.search(cgroup):
-        return Program(pid, name, True, f"its cgroup is {cgroup.strip().rpartition('/')[2]}")
+    found = _SERVICE.search(cgroup.replace("/user@", "/"))
+    if found and not _SESSION.search(cgroup):
+        unit = found[0].strip("/")
+        return Program(pid, name, True, f"its cgroup is {unit}")
     return Program(pid, name, False, "nothing says that it is automatic")
 
 

@@ -23,12 +23,14 @@ class UplinkService:
     certificates: a file of certificates that its TLS is verified by; empty: the system's
     credentials:  a file with `USER:PASSWORD`, by which uploads that waited go out after a restart
                   of the daemon; empty: they wait until a program of that account asks again
+    home:         home helps: it has credentials for the account of its own, in home.toml
     """
 
     url: str = ""
     description: str = "webdav"
     certificates: str = ""
     credentials: str = ""
+    home: bool = False
 
     def __post_init__(self) -> None:
         """Raises SettingsError, BadName."""

@@ -18,6 +18,7 @@ from homeserver.home import Home
 from homeserver.metrics import HomeCollector
 from homeserver.page import HomeView
 from homeserver.shares import Shares, ShareShelf
+from homeserver.uplink import Helper
 from homeserver.work import Works
 from hypervisor import choose_driver
 from wire import Page, metrics_app, serve
@@ -45,13 +46,14 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
         with (
             closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares,
             closing(home),  # before the shares, of which its guests are nodes
+            closing(Helper(settings.uplink, settings.data / "uplink")) as helper,
         ):
             for name in launches:
                 home.service(name).launch()
             works = Works()
             grants = GrantShelf(settings.share_grants)
             edges = EdgeDoors(settings.run, grants, shares, home.keeper, home.share_of)
-            app = home_app(home, shares, works, edges)
+            app = home_app(home, shares, works, edges, helper)
             metrics = metrics_app(HomeCollector(home, shares))
             with (
                 closing(edges),
@@ -63,6 +65,8 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
                 if web is not None:
                     page = stack.enter_context(Page(HomeView(home, shares), web))
                     click.echo(f"web page: {page.link}", err=True)
+                for line in helper.said():
+                    note(line)
                 if as_json:
                     show({"socket": str(settings.socket)}, as_json=True)
                 elif home.cells:

@@ -62,3 +62,47 @@ def test_small_differences_of_the_intervals_do_no_harm() -> None:
 
 def test_nobody_opens_four_folders_in_a_second() -> None:
     assert roots(TREE, [0, 0.01, 0.2, 0.01, 0.3, 0.02])[3:] == ["/r"] * 3
+
+
+def _walk(draw: random.Random, *, breadth: bool) -> list[str]:
+    """Folders of a tree, as a program asks for them."""
+    waiting, walked = ["/r"], []
+    while waiting:
+        folder = waiting.pop(0 if breadth else -1)
+        walked.append(folder)
+        if folder.count("/") < 4:
+            waiting += [f"{folder}/{number}" for number in range(draw.randint(1, 4))]
+    return walked
+
+
+def _browse(draw: random.Random) -> list[str]:
+    """Folders of a tree, as a person opens them: down, mostly, or back up, or to one beside."""
+    here, seen = ["r"], []
+    for _ in range(draw.randint(5, 40)):
+        seen.append("/" + "/".join(here))
+        if len(here) < 5 and draw.random() < 0.6:
+            here = [*here, str(draw.randrange(4))]
+        elif len(here) > 1:
+            here = [*here[:-1], *([str(draw.randrange(4))] if draw.random() < 0.5 else [])]
+    return seen
+
+
+def test_200_labelled_walks_are_told_apart() -> None:
+    """Programs ask every 2 ms to 2 s, with a jitter of a tenth; people think for seconds, and most
+    thoughts are short and a few long (log-normal, sigma 1, median 2 to 8 s)."""
+    draw, right, wrong, missed, crawled = random.Random(7), 0, 0, 0, 0
+    for number in range(200):
+        crawls, now, program = Crawls(), 0.0, number % 2 == 0
+        folders = _walk(draw, breadth=draw.random() < 0.5) if program else _browse(draw)
+        pause = draw.choice((0.002, 0.02, 0.2, 2.0)) if program else draw.uniform(2, 8)
+        for place, folder in enumerate(folders):
+            told = crawls.asked("it", folder, now) is not None
+            if program and place >= 3:  # before the fourth nobody can know
+                crawled += 1
+                missed += not told
+            right += told and program
+            wrong += told and not program
+            spread = draw.gauss(1, 0.1) if program else draw.lognormvariate(0, 1)
+            now += pause * max(0.01, spread)
+    assert right / (right + wrong) >= 0.99
+    assert 1 - missed / crawled >= 0.95

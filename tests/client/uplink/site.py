@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real WebDAV server, the real daemon before it, and unmodified programs: each a process.
 
-Nothing here imports what it tests: the daemon is the command, and programs speak HTTP to its port.
+Nothing here imports what it tests but descriptions, which are data: the daemon is the command, and
+programs speak HTTP to its port.
 """
 
 import abc
@@ -23,6 +24,7 @@ from typing import Any
 
 from tests.repository.tree import ROOT
 from tests.waiting import eventually
+from uplink import built_in_descriptions
 
 USER, PASSWORD = "me", "secret"
 OBSCURED = "bfRBsRC2Hy52vABwjBp60ap1uxS5KA"
@@ -200,7 +202,7 @@ Alias /dav {self.files}
 
 @dataclass
 class Site:
-    """A server, and uplink before it as the service `cloud`."""
+    """A server, and uplink before it as the service `cloud`. more: other tables of client.toml"""
 
     server: DavServer
     folder: Path
@@ -208,6 +210,7 @@ class Site:
     process: subprocess.Popen[bytes] | None = None
     settings: str = ""
     service: str = ""
+    more: str = ""
 
     @property
     def url(self) -> str:
@@ -251,7 +254,7 @@ credentials = "{self.folder / "credentials"}"
         credentials = self.folder / "credentials"
         credentials.write_text(f"{USER}:{PASSWORD}\n")
         credentials.chmod(0o600)
-        self.config.write_text("\n".join(lines) + own)
+        self.config.write_text("\n".join(lines) + own + self.more)
         self.process = _started([*self.satchel, "serve"], self.folder / "uplink.log", self.port)
         assert eventually(lambda: self.listening)
 
@@ -343,6 +346,15 @@ credentials = "{self.folder / "credentials"}"
         status, body = self.curl("-X", "PROPFIND", "-H", "Depth: 1", path=path)
         assert status == 207, body
         return body
+
+
+def describe(folder: Path, name: str = "webdav", fresh: float = 0.3) -> None:
+    """A description for the site in the folder, with another `fresh`."""
+    place = folder / "descriptions"
+    place.mkdir(exist_ok=True)
+    text = built_in_descriptions()[name]
+    assert "fresh = 30" in text
+    (place / f"{name}.toml").write_text(text.replace("fresh = 30", f"fresh = {fresh}"))
 
 
 def rclone_settings(url: str, folder: Path) -> dict[str, str]:

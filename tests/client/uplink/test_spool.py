@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The spool in every state in which a crash can leave it, and with bytes that have changed."""
 
+import itertools
 import random
 import shutil
 from collections.abc import Iterator
@@ -155,6 +156,24 @@ STEPS = 14
 def test_no_acknowledged_upload_is_lost_in_any_crash_state(tmp_path: Path, seed: int) -> None:
     """After each step of a life, and with the next one done in part: the record cut anywhere, the
     body of any length, the old body gone or not."""
+    assert _crash_everywhere(tmp_path, seed) > 100
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("part", range(8))
+def test_no_acknowledged_upload_is_lost_in_20000_crash_states(tmp_path: Path, part: int) -> None:
+    states = 0
+    for seed in itertools.count(1000 * part + LIVES):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        states += _crash_everywhere(folder, seed)
+        shutil.rmtree(folder)
+        if states >= 20_000 / 8:
+            return
+
+
+def _crash_everywhere(tmp_path: Path, seed: int) -> int:
+    """How many states there were in one life."""
     states = 0
     for before, after, promised in _life(tmp_path / "life", random.Random(seed)):
         for number, crashed in enumerate(_crash_states(tmp_path, before, after)):
@@ -168,7 +187,7 @@ def test_no_acknowledged_upload_is_lost_in_any_crash_state(tmp_path: Path, seed:
             opened.close()
             shutil.rmtree(crashed)
             states += 1
-    assert states > 100
+    return states
 
 
 def _life(folder: Path, draw: random.Random) -> Iterator[tuple[Path, Path, list[dict[str, bytes]]]]:

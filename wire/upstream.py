@@ -1,22 +1,21 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP with a service. Its TLS is verified here, by the system's certificates or by those that the
-settings name; the program that asks has nothing to install."""
+"""HTTP with a service of the internet, such as cloud storage. Its TLS is verified by the system's
+certificates, or by those that the settings name."""
 
 from __future__ import annotations
 
 import contextlib
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import httpcore
 
-from client.uplink.radio_watch import RadioWatch
-from client.uplink.settings import UplinkService
-from satchel.errors import UnavailableError
+from satchel.errors import CapacityError, IntegrityError, UnavailableError
 
 CONNECT_SECONDS = 20.0
 SILENCE_SECONDS = 120.0
@@ -30,11 +29,22 @@ HOP_BY_HOP = frozenset(
 )
 """Headers that are about one connection (RFC 9110, section 7.6.1)."""
 
+Transferred = Callable[[float, int, int], None]
+"""Told of a request that is over: when it began, of time.monotonic(), bytes up, bytes down."""
+
 Headers = list[tuple[str, str]]
 
 
 class ServiceUnreachable(UnavailableError):
     """A service does not answer, or nobody vouches that it is the one."""
+
+
+class AnswerTooLong(CapacityError):
+    """A service's answer is longer than anybody can mean."""
+
+
+class AnswerDamaged(IntegrityError):
+    """A service's answer is not encoded as it says."""
 
 
 @dataclass
@@ -50,19 +60,45 @@ class ServiceAnswer:
         """Headers by names in lower case; of several, the last."""
         return {name.lower(): value for name, value in self.headers}
 
+    def beginning(self, limit: int) -> bytes:
+        """So many bytes of the body; the rest is read and dropped. Raises ServiceUnreachable."""
+        kept = bytearray()
+        for piece in self.body:
+            kept += piece[: limit - len(kept)]
+        return bytes(kept)
+
+    def whole(self, limit: int) -> bytes:
+        """The body without its encoding. Raises AnswerTooLong, AnswerDamaged,
+        ServiceUnreachable."""
+        gzip = self.named.get("content-encoding", "").lower() in ("gzip", "x-gzip")
+        unpack = zlib.decompressobj(wbits=31) if gzip else None
+        body = bytearray()
+        for piece in self.body:
+            try:
+                body += unpack.decompress(piece, limit) if unpack else piece
+            except zlib.error as error:
+                raise AnswerDamaged("cannot unpack an answer", why=str(error)) from error
+            if len(body) >= limit or (unpack and unpack.unconsumed_tail):
+                raise AnswerTooLong("a service's answer is too long", why=f"over {limit} bytes")
+        return bytes(body)
+
 
 class Upstream:
     """One service. Any thread."""
 
-    def __init__(self, name: str, service: UplinkService, radio: RadioWatch) -> None:
-        """Raises OSError for certificates that cannot be read."""
+    def __init__(
+        self, name: str, url: str, certificates: str = "", transferred: Transferred | None = None
+    ) -> None:
+        """certificates: a file of those that its TLS is verified by; empty: the system's.
+        transferred: is told of each request. Raises OSError for certificates that cannot be read.
+        """
         self.name = name
-        parts = urlsplit(service.url)
+        parts = urlsplit(url)
         self.base = parts.path.rstrip("/")
         self.origin = f"{parts.scheme}://{parts.netloc}"
-        self._radio = radio
+        self._transferred = transferred
         self._address = (parts.scheme, parts.hostname or "", parts.port)
-        secure = ssl.create_default_context(cafile=service.certificates or None)
+        secure = ssl.create_default_context(cafile=certificates or None)
         self._pool = httpcore.ConnectionPool(
             ssl_context=secure, max_connections=CONNECTIONS, keepalive_expiry=30.0
         )
@@ -106,7 +142,16 @@ class Upstream:
             raise ServiceUnreachable(f"{self.name} does not answer", why=why) from error
         finally:
             up = traffic.bytes_up + sum(len(k) + len(v) + 4 for k, v in sent)
-            self._radio.transferred(traffic.began, up, traffic.bytes_down + traffic.heads)
+            if self._transferred:
+                self._transferred(traffic.began, up, traffic.bytes_down + traffic.heads)
+
+    def above(self, path: str) -> str:
+        """A path below the service, percent-decoded, as its addresses have it."""
+        return unquote(self.base) + path
+
+    def below(self, path: str) -> str:
+        """An address's path, percent-decoded, as `ask` takes it."""
+        return quote(path.removeprefix(unquote(self.base)))
 
 
 _TIMEOUT: Mapping[str, float] = {

@@ -1,0 +1,92 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Home's help over HTTP (docs/formats/uplink-home.md).
+
+POST /v1/uplink/S/trees             user, root, question: a mirror, all that is in it
+GET  /v1/uplink/S/trees/T?since=N   what is another than in state N
+POST /v1/uplink/S/files             user and the new file: a name, or that the service has it
+POST /v1/uplink/S/files/F/names     SHA-1s of its chunks; a bit for each that home lacks
+POST /v1/uplink/S/files/F/chunks    the next of those
+POST /v1/uplink/S/files/F/send      upload it: outcome, why, etag
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import flask
+
+from homeserver.uplink.files import NewFile
+from homeserver.uplink.helped import Helper
+from satchel.errors import UsageError
+from satchel.typed import Form, Mistyped
+
+
+@dataclass(frozen=True)
+class TreeWish:
+    """user: whose account; root: below the service, percent-decoded; question: for properties"""
+
+    user: str
+    root: str
+    question: str
+
+
+@dataclass(frozen=True)
+class FileWish:
+    """user: whose account"""
+
+    user: str
+    file: NewFile
+
+
+def uplink_routes(helper: Helper) -> flask.Blueprint:
+    """The routes at the top."""
+    routes = flask.Blueprint("uplink", __name__, url_prefix="/v1/uplink/<service>")
+
+    @routes.post("/trees")
+    def begin_tree(service: str) -> Any:
+        wish = _wish(TreeWish)
+        trees = helper.of_user(service, wish.user).trees
+        return _packed(trees.begin(wish.root, wish.question.encode()))
+
+    @routes.get("/trees/<tree>")
+    def tree_since(service: str, tree: str) -> Any:
+        since = flask.request.args.get("since", "")
+        if not re.fullmatch("[0-9]{1,15}", since):
+            raise UsageError("since must be a number")
+        return _packed(helper.get(service).trees.since(tree, int(since)))
+
+    @routes.post("/files")
+    def begin_file(service: str) -> Any:
+        wish = _wish(FileWish)
+        name, etag = helper.of_user(service, wish.user).files.begin(wish.file)
+        return {"file": name, "etag": etag}
+
+    @routes.post("/files/<file>/names")
+    def name_chunks(service: str, file: str) -> Any:
+        return _packed(helper.get(service).files.name(file, flask.request.get_data()))
+
+    @routes.post("/files/<file>/chunks")
+    def take_chunks(service: str, file: str) -> Any:
+        helper.get(service).files.take(file, flask.request.get_data())
+        return {}
+
+    @routes.post("/files/<file>/send")
+    def send(service: str, file: str) -> Any:
+        return Form().plain(helper.get(service).files.send(file))
+
+    return routes
+
+
+def _wish(kind: type[Any]) -> Any:
+    try:
+        return Form().typed(flask.request.get_json(silent=True), kind, "the wish")
+    except (Mistyped, RecursionError) as error:
+        raise UsageError(f"cannot read {flask.request.path}", why=str(error)) from error
+
+
+def _packed(body: bytes) -> flask.Response:
+    return flask.Response(zlib.compress(body), mimetype="application/octet-stream")
