@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Home's help over HTTP (docs/formats/uplink-home.md).
 
-POST /v1/uplink/S/trees             user, root, question: a mirror, all that is in it
+POST /v1/uplink/S/trees             a mirror of a tree; all that is in it
 GET  /v1/uplink/S/trees/T?since=N   what is another than in state N
-POST /v1/uplink/S/files             user and the new file: a name, or that the service has it
+POST /v1/uplink/S/files             begin a new file: a name, or that the service has it
 POST /v1/uplink/S/files/F/names     SHA-1s of its chunks; a bit for each that home lacks
 POST /v1/uplink/S/files/F/chunks    the next of those
 POST /v1/uplink/S/files/F/send      upload it: outcome, why, etag
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 import zlib
-from dataclasses import dataclass
 from typing import Any
 
 import flask
@@ -23,23 +22,7 @@ from homeserver.uplink.files import NewFile
 from homeserver.uplink.helped import Helper
 from satchel.errors import UsageError
 from satchel.typed import Form, Mistyped
-
-
-@dataclass(frozen=True)
-class TreeWish:
-    """user: whose account; root: below the service, percent-decoded; question: for properties"""
-
-    user: str
-    root: str
-    question: str
-
-
-@dataclass(frozen=True)
-class FileWish:
-    """user: whose account"""
-
-    user: str
-    file: NewFile
+from wire import octets, takes
 
 
 def uplink_routes(helper: Helper) -> flask.Blueprint:
@@ -47,12 +30,14 @@ def uplink_routes(helper: Helper) -> flask.Blueprint:
     routes = flask.Blueprint("uplink", __name__, url_prefix="/v1/uplink/<service>")
 
     @routes.post("/trees")
-    def begin_tree(service: str) -> Any:
-        wish = _wish(TreeWish)
-        trees = helper.of_user(service, wish.user).trees
-        return _packed(trees.begin(wish.root, wish.question.encode()))
+    @octets(answered=True)
+    @takes(user=str, root=str, question=str)
+    def begin_tree(fields: dict[str, Any], service: str) -> Any:
+        trees = helper.of_user(service, fields["user"]).trees
+        return _packed(trees.begin(fields["root"], fields["question"].encode()))
 
     @routes.get("/trees/<tree>")
+    @octets(answered=True)
     def tree_since(service: str, tree: str) -> Any:
         since = flask.request.args.get("since", "")
         if not re.fullmatch("[0-9]{1,15}", since):
@@ -60,16 +45,19 @@ def uplink_routes(helper: Helper) -> flask.Blueprint:
         return _packed(helper.get(service).trees.since(tree, int(since)))
 
     @routes.post("/files")
-    def begin_file(service: str) -> Any:
-        wish = _wish(FileWish)
-        name, etag = helper.of_user(service, wish.user).files.begin(wish.file)
+    @takes(user=str, file=dict)
+    def begin_file(fields: dict[str, Any], service: str) -> Any:
+        file = _new_file(fields["file"])
+        name, etag = helper.of_user(service, fields["user"]).files.begin(file)
         return {"file": name, "etag": etag}
 
     @routes.post("/files/<file>/names")
+    @octets(sent=True, answered=True)
     def name_chunks(service: str, file: str) -> Any:
         return _packed(helper.get(service).files.name(file, flask.request.get_data()))
 
     @routes.post("/files/<file>/chunks")
+    @octets(sent=True)
     def take_chunks(service: str, file: str) -> Any:
         helper.get(service).files.take(file, flask.request.get_data())
         return {}
@@ -81,9 +69,9 @@ def uplink_routes(helper: Helper) -> flask.Blueprint:
     return routes
 
 
-def _wish(kind: type[Any]) -> Any:
+def _new_file(fields: dict[str, Any]) -> NewFile:
     try:
-        return Form().typed(flask.request.get_json(silent=True), kind, "the wish")
+        return Form().typed(fields, NewFile, "the new file")
     except (Mistyped, RecursionError) as error:
         raise UsageError(f"cannot read {flask.request.path}", why=str(error)) from error
 
