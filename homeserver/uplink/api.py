@@ -71,9 +71,10 @@ def uplink_routes(helper: Helper) -> flask.Blueprint:
 
 def _new_file(fields: dict[str, Any]) -> NewFile:
     try:
-        return Form().typed(fields, NewFile, "the new file")
+        file: NewFile = Form().typed(fields, NewFile, "the new file")
     except (Mistyped, RecursionError) as error:
         raise UsageError(f"cannot read {flask.request.path}", why=str(error)) from error
+    return file
 
 
 def _packed(body: bytes) -> flask.Response:
