@@ -45,6 +45,8 @@ def main() -> None:
             print(line, end="", flush=True)
             if line.startswith(LAST):
                 break
+        if not said[-1:] or not said[-1].startswith(LAST):
+            raise SystemExit("the story has failed; no picture is made")
         try:
             take_pages(dict(reversed(PAGE.findall("\n".join(said)))))
         finally:
