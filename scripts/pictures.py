@@ -77,6 +77,7 @@ def take_terminal(lines: list[str]) -> None:
         for line in lines:
             console.print(Text(line))
         svg = console.export_svg(title="satchel try")
+    svg = re.sub(r" *<!--.*?-->\n?", "", svg, flags=re.DOTALL)
     svg = re.sub(r"@font-face \{.*?\}\n?", "", svg, flags=re.DOTALL)
     (PICTURES / "try.svg").write_text(svg.replace("Fira Code", "monospace"), encoding="utf-8")
 
