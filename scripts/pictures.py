@@ -47,6 +47,8 @@ def main() -> None:
             print(line, end="", flush=True)
             if line.startswith(LAST):
                 break
+        if not said[-1:] or not said[-1].startswith(LAST):
+            raise SystemExit("the story has failed; no picture is made")
         try:
             take_pages(dict(reversed(PAGE.findall("\n".join(said)))))
         finally:
@@ -80,6 +82,7 @@ def take_terminal(lines: list[str]) -> None:
         for line in lines:
             console.print(Text(line))
         svg = console.export_svg(title="satchel try")
+    svg = re.sub(r" *<!--.*?-->\n?", "", svg, flags=re.DOTALL)
     svg = re.sub(r"@font-face \{.*?\}\n?", "", svg, flags=re.DOTALL)
     (PICTURES / "try.svg").write_text(svg.replace("Fira Code", "monospace"), encoding="utf-8")
 

@@ -51,7 +51,7 @@ SOURCE_COLUMNS = (
 
 END = {"name": "end", "key": "key", "label": "End"}
 
-END_TENANT = {"name": "end-tenant", "key": "identity", "label": "End all of"}
+END_TENANT = {"name": "end-tenant", "key": "identity", "label": "End all"}
 
 
 def surrogate_page(host: Host, sockets: TenantSockets, port: int) -> Page:

@@ -69,9 +69,9 @@ function table(section) {
 }
 
 function button(action, key) {
-  const made = element("button", action.label, { type: "button", "aria-label": `${action.label} ${key}` });
+  const made = element("button", action.label, { type: "button", "aria-label": `${action.label}: ${key}` });
   made.addEventListener("click", async () => {
-    if (!window.confirm(`${action.label} ${key}?`)) return;
+    if (!window.confirm(`${action.label}: ${key}?`)) return;
     const answer = await fetch(`/act/${action.name}`, {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ key }),
     });
