@@ -134,8 +134,8 @@ class HomeService:
         self.link.post_json(f"{self._path}/checkpoint", body, timeout=CHECKPOINT_SECONDS)
 
     def take_copy(self) -> tuple[bytes, bytes]:
-        """Have home's machine, which leads, copied: a manifest and its signature, neither of them
-        verified. Raises as home does."""
+        """Have home take a checkpoint and learn nothing of it, so that its machine is used by
+        nobody else: a manifest and its signature, neither of them verified. Raises as home does."""
         path = f"{self._path}/copy"
         return _manifest_in(self.link.http.post_json(path, {}, timeout=CHECKPOINT_SECONDS))
 

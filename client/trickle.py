@@ -3,7 +3,8 @@
 """Home's checkpoints of a replayed service come onto the medium while the person thinks.
 
 A pause begins when the last operation is answered. In it home takes a checkpoint, unless its newest
-one has everything, and the medium gets what it lacks of that. The next replica begins there: it
+one has everything, and the medium gets what it lacks of that. Nothing is learnt of these: a working
+set would be more bytes than what has changed, and what the profile foresees is on the medium. The next replica begins there: it
 replays what came since, and not the whole day. Then the log is cut: it still leads on from the
 medium's older generation, and from where each replica is.
 """
@@ -128,7 +129,7 @@ class Trickle:
         what home, the link and the medium raise; the medium has its old state or the new one."""
         newest = self._read()
         if newest.manifest.operation < self._session.last:
-            self._home.take_checkpoint()
+            self._home.take_copy()
             newest = self._read()
         manifest = newest.manifest
         if manifest.operation > self._session.journal.last:

@@ -7,7 +7,8 @@ GET    /v1/services/S/egress                        socket: where what goes out 
 POST   /v1/services/S/delta                         since: tables, hold: DeltaOffer
 GET    /v1/services/S/delta/DIGEST?offset=N&length=N  a piece of that delta
 POST   /v1/services/S/go-on                         the end of hold
-POST   /v1/services/S/copy                          make a checkpoint of it
+POST   /v1/services/S/copy                          take a checkpoint, of any service, and learn
+                                                    nothing of it
 GET    /v1/services/S/deltas/DIGEST                 size: how much home has of a delta
 POST   /v1/services/S/deltas/DIGEST?offset=N        a piece of a delta
 POST   /v1/services/S/deltas/DIGEST/keep            parent, volumes: make a checkpoint of it;

@@ -344,13 +344,13 @@ class Service:
             return self._keep(parent, frozen, replica.spec.to_json(), prepared.adapter, learnt)
 
     def copy(self) -> Checkpoint:
-        """As `checkpoint`, but nothing is learnt of the machine: that would slow down one that
-        leads. Durable on return. Raises as `checkpoint`."""
+        """As `checkpoint`, but nothing more is learnt of the machine: that would slow down one that
+        is in use. Durable on return. Raises as `checkpoint`."""
         with self._life, self._machines.making():
             prepared, parent = self._ready(), self.shelf.latest()
             replica = prepared.replica
-            learnt = Learnt(parent.profile if parent else None)
             frozen, machine = replica.checkpoint(), replica.spec.to_json()
+            learnt = Learnt(parent.profile if parent else None)
             return self._keep(parent, frozen, machine, prepared.adapter, learnt)
 
     def keep(self, parent: Manifest, frozen: Frozen) -> Checkpoint:
