@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from replay import Early, Response
 from replay.adapters import EarlyReader
+from replica.beside import take_beside
 from satchel.ids import OperationNumber
 
 
@@ -44,18 +45,10 @@ class EarlyAnswers:
         taken in a thread, to their end, also when nobody asks for the rest. Raises what they do."""
         said: queue.SimpleQueue[Response | Early | Exception | None] = queue.SimpleQueue()
 
-        def take() -> None:
-            try:
-                for response in responses:
-                    said.put(response)
-                said.put(None)
-            except Exception as error:  # raised where they are asked for
-                said.put(error)
-
         with self._lock:
             self._wanted.append(said.put)
         try:
-            threading.Thread(target=take, name="answers", daemon=True).start()
+            take_beside(responses, said)
             while (item := said.get()) is not None:
                 if isinstance(item, Exception):
                     raise item

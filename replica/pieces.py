@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from replay import MAX_PAYLOAD, Begun, Operation, Response
 from replay.adapters import PieceReader
+from replica.beside import take_beside
 from satchel.errors import NotFoundError
 from satchel.ids import OperationNumber
 
@@ -205,20 +206,12 @@ class LongAnswers:
         what they do."""
         said: queue.SimpleQueue[Response | Exception | None] = queue.SimpleQueue()
 
-        def take() -> None:
-            try:
-                for response in responses:
-                    said.put(response)
-                said.put(None)
-            except Exception as error:  # raised where they are asked for
-                said.put(error)
-
         numbers = frozenset(operation.number for operation in operations)
         with self._lock:
             self._wanted.append(numbers)
         told: set[OperationNumber] = set()
         try:
-            threading.Thread(target=take, name="answers", daemon=True).start()
+            take_beside(responses, said)
             while True:
                 try:
                     item = said.get(timeout=_LOOK_SECONDS)
