@@ -4,10 +4,8 @@
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.client.world import World, post
 from tests.needs import requires
@@ -18,15 +16,6 @@ pytestmark = requires("sshd", "ssh")
 
 MEBIBYTES = 24
 """More than all windows and buffers between a guest and its program."""
-
-
-@pytest.fixture
-def world(short_path: Path) -> Iterator[World]:
-    made = World(short_path)
-    made.home.launch("notes")
-    made.home.carry("notes", made.stick)
-    yield made
-    made.close()
 
 
 def digest(pieces: Iterator[bytes]) -> str:
@@ -44,11 +33,11 @@ def asked(url: str) -> httpx.Client:
     return httpx.Client(base_url=url, timeout=60, trust_env=False)
 
 
-def test_an_answer_in_pieces_has_all_bytes_and_every_replica_agrees(world: World) -> None:
-    runner = world.runner(response_seconds=60.0)
+def test_an_answer_in_pieces_has_all_bytes_and_every_replica_agrees(carried: World) -> None:
+    runner = carried.runner(response_seconds=60.0)
     runner.move("a")
-    assert post(world.proxy(runner)).status_code == 200
-    with asked(world.proxy(runner)) as client:
+    assert post(carried.proxy(runner)).status_code == 200
+    with asked(carried.proxy(runner)) as client:
         with client.stream("GET", f"/long/{MEBIBYTES}") as answer:
             assert answer.status_code == 200, answer.read()
             assert answer.headers["transfer-encoding"] == "chunked"
@@ -58,27 +47,30 @@ def test_an_answer_in_pieces_has_all_bytes_and_every_replica_agrees(world: World
     assert runner.session.tally.diverged == 0
 
 
-def test_another_replica_goes_on_from_the_byte_where_the_first_one_died(world: World) -> None:
-    runner = world.runner(response_seconds=60.0)
+def test_another_replica_goes_on_from_the_byte_where_the_first_one_died(carried: World) -> None:
+    runner = carried.runner(response_seconds=60.0)
     runner.move("a")
-    with asked(world.proxy(runner)) as client, client.stream("GET", f"/long/{MEBIBYTES}") as answer:
+    with (
+        asked(carried.proxy(runner)) as client,
+        client.stream("GET", f"/long/{MEBIBYTES}") as answer,
+    ):
         pieces = answer.iter_bytes(1 << 16)
         first = next(pieces)
         leader = answer.headers["x-satchel-leader"]
         if leader == "a":
-            world.spots["a"].crash()
+            carried.spots["a"].crash()
         else:
-            world.home.cut()
+            carried.home.cut()
         found = hashlib.sha256(first)
         for piece in pieces:
             found.update(piece)
         assert found.hexdigest() == expected()
 
 
-def test_a_program_that_goes_away_holds_nobody_up(world: World) -> None:
-    runner = world.runner(response_seconds=60.0)
+def test_a_program_that_goes_away_holds_nobody_up(carried: World) -> None:
+    runner = carried.runner(response_seconds=60.0)
     runner.move("a")
-    url = world.proxy(runner)
+    url = carried.proxy(runner)
     with asked(url) as client, client.stream("GET", f"/long/{MEBIBYTES}") as answer:
         next(answer.iter_raw())
     assert post(url).status_code == 200

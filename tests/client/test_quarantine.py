@@ -4,7 +4,6 @@
 
 import json
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,13 +36,6 @@ class Straying(ScriptedGuest):
         if path == b"/local":
             body = f"I am machine {self.mine}\n"
             self.answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-
-
-@pytest.fixture
-def carried(world: World) -> Iterator[World]:
-    world.home.launch("notes")
-    world.home.carry("notes", world.stick)
-    yield world
 
 
 def test_a_replica_that_strays_once_is_replaced_and_evidence_kept(

@@ -3,10 +3,7 @@
 """Home's checkpoints come onto the medium during a session: what is replayed afterwards, what the
 log still has, what is there whenever the stick is pulled out."""
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from chunkstore import Media
 from images import read_manifest
@@ -16,15 +13,6 @@ from tests.needs import requires
 from tests.waiting import eventually
 
 pytestmark = requires("sshd", "ssh")
-
-
-@pytest.fixture
-def world(short_path: Path) -> Iterator[World]:
-    made = World(short_path)
-    made.home.launch("notes")
-    made.home.carry("notes", made.stick)
-    yield made
-    made.close()
 
 
 def on_stick(stick: Path) -> list[int]:
@@ -40,43 +28,43 @@ def logged(stick: Path) -> tuple[int, int]:
         return log.first, log.last
 
 
-def test_a_move_after_a_pause_replays_what_came_since(world: World) -> None:
-    runner = world.runner(media_seconds=1)
-    url = world.proxy(runner)
+def test_a_move_after_a_pause_replays_what_came_since(carried: World) -> None:
+    runner = carried.runner(media_seconds=1)
+    url = carried.proxy(runner)
     for _ in range(5):
         post(url)
-    assert eventually(lambda: on_stick(world.stick)[0] == 5)
+    assert eventually(lambda: on_stick(carried.stick)[0] == 5)
     for _ in range(3):
         post(url)
     moved = runner.move("a")
     assert moved.replayed <= 3
-    assert eventually(lambda: on_stick(world.stick) == [8, 5])
-    assert eventually(lambda: logged(world.stick) == (6, 8))
+    assert eventually(lambda: on_stick(carried.stick) == [8, 5])
+    assert eventually(lambda: logged(carried.stick) == (6, 8))
     assert runner.manifest.operation == 8
     runner.close()
-    world.home.cut()
-    alone = world.runner()
+    carried.home.cut()
+    alone = carried.runner()
     assert alone.manifest.operation == 8
     assert alone.move("b").replayed == 0
 
 
-def test_a_medium_that_is_pulled_out_meanwhile_gets_what_it_lacks_later(world: World) -> None:
-    runner = world.runner(media_seconds=1)
-    url = world.proxy(runner)
-    world.stick.rename(world.folder / "pulled")
+def test_a_medium_that_is_pulled_out_meanwhile_gets_what_it_lacks_later(carried: World) -> None:
+    runner = carried.runner(media_seconds=1)
+    url = carried.proxy(runner)
+    carried.stick.rename(carried.folder / "pulled")
     for _ in range(4):
         post(url)
     assert eventually(lambda: runner.session.journal.beside)
     runner.close()
-    (world.folder / "pulled").rename(world.stick)
-    assert on_stick(world.stick) == [0]
-    again = world.runner(media_seconds=1)
-    post(world.proxy(again))
-    assert eventually(lambda: on_stick(world.stick)[0] == 5)
+    (carried.folder / "pulled").rename(carried.stick)
+    assert on_stick(carried.stick) == [0]
+    again = carried.runner(media_seconds=1)
+    post(carried.proxy(again))
+    assert eventually(lambda: on_stick(carried.stick)[0] == 5)
     assert eventually(lambda: (again.status()["refreshed"] or {})["checkpoints"] == 1)
 
 
-def test_no_checkpoint_comes_where_none_is_wanted(world: World) -> None:
-    runner = world.runner()
-    post(world.proxy(runner))
+def test_no_checkpoint_comes_where_none_is_wanted(carried: World) -> None:
+    runner = carried.runner()
+    post(carried.proxy(runner))
     assert runner.status()["refreshed"] is None
