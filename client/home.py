@@ -78,6 +78,10 @@ class HomeService:
         if not self.link.answers():
             return False
         try:
+            self.link.connect()  # it may have come back a moment ago
+        except SatchelError:
+            return False
+        try:
             self.link.http.get_json(self._path, timeout=ANSWER_SECONDS)
         except (PeerTimeout, PeerUnreachable):
             return False

@@ -107,8 +107,8 @@ class Host:
             settings.store.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             Store.create(settings.store).close()
         settings.forwarded.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.operator = Operator(settings.run)
         self.store = Store.open(settings.store, level=0, pack_limit=PACK_BYTES)
+        self.operator = Operator(settings.run)  # whoever has the store is the one that runs
         self.answer_key = AnswerKey(settings.answer_key)
         self._limit = settings.cache_mib << 20 or min(self._room() // CACHE_PART, CACHE_BYTES)
         reserve = settings.data / "reserve"

@@ -31,13 +31,15 @@ ENDED = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: 0}
 
 
 def left_of(site: Site, role: Role) -> list[str]:
-    """What is left of a daemon that has ended, its sshd aside, once that had time to end."""
+    """What is left of a daemon that has ended, once that had time to end: its sshd aside, and the
+    doors that sshd opened, which end with the client's links."""
     eventually(lambda: not _there_of(site, role))
     return _there_of(site, role)
 
 
 def _there_of(site: Site, role: Role) -> list[str]:
-    found = [line for line in processes_at(site.bed, role.host.name) if "sshd" not in line]
+    here = processes_at(site.bed, role.host.name)
+    found = [line for line in here if "sshd" not in line and not line.endswith(" door ")]
     found += mounts_below(role.folder)
     return found + [path for path in sockets_below(role.run_dir) if "/run/f/" not in path]
 
