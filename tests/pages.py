@@ -43,6 +43,7 @@ def look(browser: Browser, width: int, scheme: str) -> None:
     """As on a screen of that width, of somebody who likes it light or dark."""
     size: dict[str, Any] = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.devtools("Emulation.setDeviceMetricsOverride", **size)
+    browser.devtools("Emulation.setScrollbarsHidden", hidden=True)
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.devtools("Emulation.setEmulatedMedia", features=features)
 
