@@ -315,7 +315,7 @@ class _Program:
             players.run.did["make"] += 1
             self.soon()
             return
-        if chance.random() < self.plan.tree:
+        if self.plan.tree and chance.random() < self.plan.tree:
             self.name()
             return
         file = chance.choice(list(players.home.names))
