@@ -56,7 +56,7 @@ def test_programs_are_told_apart() -> None:
 
 def test_small_differences_of_the_intervals_do_no_harm() -> None:
     draw = random.Random(1)
-    gaps = [draw.gauss(1.0, 0.1) for _ in TREE]
+    gaps = [draw.gauss(0.8, 0.08) for _ in TREE]  # slower ones are perhaps a person
     assert roots(TREE, gaps)[3:] == ["/r"] * 3
 
 

@@ -128,7 +128,7 @@ class WsgiDav(DavServer):
             **self.more(),
         }
         config.write_text(json.dumps(fields))
-        return [str(Path(sys.executable).with_name("wsgidav")), "-c", str(config)]
+        return [sys.executable, "-m", "wsgidav.server.server_cli", "-c", str(config)]
 
 
 class SecureWsgiDav(WsgiDav):
