@@ -190,9 +190,10 @@ class SealKeys:
         self._write(uuid + _NEXT, hashlib.sha256(new.wrapped).digest() + b"".join(new.seal.keys))
 
     def next_of(self, uuid: str) -> Seal | None:
-        """The key that a medium was about to get and has not got; None where there is none."""
-        keys = _split(self._read(uuid + _NEXT)[_DIGEST_SIZE:])
-        return Seal(keys) if keys else None
+        """The key that a medium was about to get and has not got; None where there is none. Who was
+        killed while a key came into force has left one that the medium has."""
+        data = self._read(uuid + _NEXT)[_DIGEST_SIZE:]
+        return Seal(_split(data)) if data and data != self._read(uuid) else None
 
     def forget_next(self, uuid: str) -> None:
         """Durable on return. Raises OSError."""
