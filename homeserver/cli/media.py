@@ -80,10 +80,11 @@ def init(
 def rotate(
     context: Context, media: str, recipients: tuple[Path, ...], doubtful: str, as_json: bool
 ) -> None:
-    """Give a sealed medium another key, for the clients that `--for` names.
+    """Give a sealed medium another key.
 
-    What is written from then on, the key before does not open; what is there, it still does. The
-    recovery phrase is another one, too. If this is cut off, do it again.
+    Home has it, the clients that `--for` names, and another recovery phrase. The key before does
+    not open what is written from then on; what is there, it still does. If this is cut off, do it
+    again.
     """
     root = find_media(media)
     public_keys = [path.read_text() for path in recipients]
