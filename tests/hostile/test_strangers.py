@@ -272,6 +272,18 @@ def test_the_list_has_every_parser_and_every_fuzzer() -> None:
     assert fuzzers | names <= said
 
 
+def test_a_public_key_that_is_not_ascii_is_refused() -> None:
+    told = PairRequest("phone", PUBLIC).to_bytes().replace(b"AAAA", "\u00e9AAA".encode())
+    with pytest.raises(RemoteProtocolError):
+        PairRequest.from_bytes(told)
+
+
+@pytest.mark.parametrize("text", ["satchel://[", "satchel://pair?" + "at=a&" * 100])
+def test_a_code_to_scan_that_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        Address.parse(text)
+
+
 def test_a_message_of_the_list_is_json() -> None:
     """So that values inside of it are replaced, and not bytes alone."""
     for message in PAIRED:
