@@ -317,8 +317,8 @@ def write_wrapped(root: Path, new: NewSeal) -> None:
     _remove(path)
     with path.open("xb") as file:
         file.write(new.wrapped)
-        sync_folder(path.parent)  # FAT: its clusters are linked before its name leads there
         file.flush()
+        sync_folder(path.parent)  # FAT: its clusters are linked before its name leads there
         os.fsync(file.fileno())
     sync_folder(path.parent)
 

@@ -310,6 +310,8 @@ def test_a_revoked_stick_is_refused(tmp_path: Path) -> None:
     stick.home.revoke(media_uuid(stick.root))
     with pytest.raises(MediaRevoked):
         Media.open(stick.root, stick.home)
+    with pytest.raises(MediaRevoked):  # nor does whoever has the phrase take that back
+        stick.home.unlock(stick.root, media_uuid(stick.root), stick.phrase)
 
 
 @pytest.mark.parametrize("suffix", [".pack", ".idx", ".commit", ".json", ".sig"])
