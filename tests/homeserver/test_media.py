@@ -284,6 +284,7 @@ def test_a_medium_is_found_by_its_uuid_and_ejected(tmp_path: Path, program: Prog
 def test_a_sealed_medium_gets_another_key(tmp_path: Path, media: Path, program: Program) -> None:
     root = tmp_path / "a stick"
     root.mkdir()
+    program.json("init")
     made = program.json("media", "init", root)
     rotated = program.json("media", "rotate", root)
     assert (rotated["uuid"], rotated["keys"]) == (made["uuid"], 2)
