@@ -79,7 +79,7 @@ from chunkstore.reports import (
     StoreStats,
     VerifyReport,
 )
-from chunkstore.seal import MediaRevoked, MediaSealed, NewSeal, SealKeys, new_seal
+from chunkstore.seal import MediaRevoked, MediaSealed, NewSeal, Seal, SealKeys, new_seal
 from chunkstore.store import Store, name_blocks, split_refs
 from chunkstore.table import MAX_VOLUME_SIZE, TableRoot
 
@@ -122,6 +122,7 @@ __all__ = [
     "PageChanges",
     "PageChangesInvalid",
     "PruneReport",
+    "Seal",
     "SealKeys",
     "SettleReport",
     "Store",

@@ -3,7 +3,7 @@
 """Portable media: packs, checkpoints and logs on FAT32 or exFAT, trusted by nobody.
 
     ROOT/satchel/media.json                        format, version, UUID
-    ROOT/satchel/key.age                           of a sealed one: its key (chunkstore/seal.py)
+    ROOT/satchel/key.age, key-N.age                of a sealed one: its keys (chunkstore/seal.py)
     ROOT/satchel/packs/                            packs and their index files, see core/media.h
     ROOT/satchel/commits/                          what each generation consists of
     ROOT/satchel/checkpoints/SERVICE-ID.json|.sig  manifests and their signatures
@@ -30,7 +30,7 @@ from pathlib import Path
 from chunkstore._native import _core
 from chunkstore.errors import MediaDamaged, MediaGone
 from chunkstore.reports import BadRecord
-from chunkstore.seal import NewSeal, Seal, SealKeys, wrapped_key, write_wrapped
+from chunkstore.seal import NewSeal, Seal, SealKeys, remove_wrapped, wrapped_keys, write_wrapped
 from chunkstore.store import Buffer, Store, split_refs
 from chunkstore.table import TableRoot
 from satchel.errors import SatchelError
@@ -156,11 +156,11 @@ class Media:
         name = str(uuid.uuid4())
         place = Path(root)
         if seal is not None and place.is_dir() and not (place / "satchel" / "media.json").exists():
-            write_wrapped(place, seal.wrapped)
+            write_wrapped(place, seal)
             if keys is not None:
-                keys.keep(name, seal.key)
+                keys.keep(name, seal.seal)
         _core.Media.init(root, name)
-        opened = Seal(seal.key) if seal is not None else None
+        opened = seal.seal if seal is not None else None
         return cls(place, _core.Media.open(root, opened.content if opened else b""), opened)
 
     @classmethod
@@ -183,7 +183,7 @@ class Media:
         """Write what makes it a medium anew, where that is lost or damaged. Nothing happens to a
         sealed one, which without its UUID has no key. Raises MediaNotFound where there are no packs
         either."""
-        if wrapped_key(Path(root)) is None:
+        if not wrapped_keys(Path(root)):
             _core.Media.redescribe(root, str(uuid.uuid4()), b"")
 
     def log_path(self, service: str) -> Path:
@@ -197,15 +197,32 @@ class Media:
         return self._seal.log_secret(service) if self._seal else None
 
     @property
-    def sealed(self) -> bool:
-        """Whether what is on it is told to nobody without its key."""
-        return self._seal is not None
+    def seal(self) -> Seal | None:
+        """What it is sealed with; None where all is in clear."""
+        return self._seal
+
+    def rotate(self, new: NewSeal, keys: SealKeys) -> None:
+        """Give the medium that key, which `keys` keeps: what is opened from now on is written under
+        it. This object goes on with the key before, and is to be closed.
+
+        A crash leaves the key before or the new one, or both: then the new one counts for whoever
+        it opens for, and the one before for the others. Raises MediaGone.
+        """
+        try:
+            write_wrapped(self._root, new)
+            keys.keep(self.uuid, new.seal)
+            remove_wrapped(self._root, len(new.seal.keys))
+        except OSError as error:
+            raise MediaGone(f"cannot write to {self._root}", why=str(error)) from error
 
     def paths(self, checkpoint: MediaCheckpoint) -> tuple[str, str]:
-        """Of the manifest and of its signature, below satchel/."""
-        name = f"{checkpoint.service}-{checkpoint.id}"
+        """Of the manifest and of its signature, below satchel/; where they are not there, of those
+        that would be written."""
+        names: tuple[str, ...] = (f"{checkpoint.service}-{checkpoint.id}",)
         if self._seal:
-            name = self._seal.file_name(checkpoint.service, checkpoint.id)
+            names = self._seal.file_names(checkpoint.service, checkpoint.id)
+        folder = self._root / "satchel" / "checkpoints"
+        name = next((one for one in names if (folder / f"{one}.json").exists()), names[0])
         return f"checkpoints/{name}.json", f"checkpoints/{name}.sig"
 
     def close(self) -> None:

@@ -1,14 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The keys of sealed media: made, wrapped for those who may open a medium, kept, revoked.
+"""The keys of sealed media: made, wrapped for those who may open a medium, kept, changed, revoked.
 
 A sealed medium has a key of 32 random bytes, and what is on it is sealed under keys that are made
 of that (docs/formats/sealed.md). The file `satchel/key.age` has it for each recipient, in the
 format of age: SSH public keys of the owner, and the recovery phrase, which is an age identity.
+
+A rotation gives the medium another key. What is written from then on is sealed under that; what is
+there stays, so whoever has the newest key has those before as well. The second key is in
+`satchel/key-2.age`, with the first one behind it, and so on. The steps of a rotation are in
+homeserver/rotation.py.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import os
 import secrets
@@ -30,7 +36,13 @@ SEAL_KEY_SIZE = 32
 WRAPPED_LIMIT = 64 << 10
 """Bytes of a key.age that is read: some hundred recipients."""
 
+KEYS_LIMIT = 16
+"""How many keys a medium may have had."""
+
 _REVOKED = b"revoked"
+_NEXT = ".next"
+_DIGEST_SIZE = 32
+_NO_KEYS = f"what is kept has {{}} bytes, no multiple of {SEAL_KEY_SIZE}"
 _NAME_STEP = 16
 _HEX = "0123456789abcdef"
 
@@ -45,60 +57,76 @@ class MediaRevoked(AccessError):
 
 @dataclass(frozen=True)
 class Seal:
-    """What one medium is sealed with. key: 32 bytes, in memory only"""
+    """What one medium is sealed with. keys: 32 bytes each, in memory only, the newest first; under
+    that all is written, and what the others have sealed is read"""
 
-    key: bytes
+    keys: tuple[bytes, ...]
 
     @property
     def content(self) -> bytes:
-        """The key of what is in files."""
-        return self._derived("content")
+        """The keys of what is in files, one behind the other."""
+        return b"".join(_derived(key, "content") for key in self.keys)
 
     def log_secret(self, service: str) -> bytes:
         """The key of the operations in a service's log."""
-        return self._derived(f"log of {service}")
+        return _derived(self.keys[0], f"log of {service}")
 
     def log_name(self, service: str) -> str:
         """What the names of a log's files begin with."""
-        return self._derived(f"name of the log of {service}")[:16].hex()
+        return _derived(self.keys[0], f"name of the log of {service}")[:16].hex()
 
-    def file_name(self, service: str, checkpoint: CheckpointId) -> str:
-        """The name of a checkpoint's files, without what follows the dot. Its length tells that of
-        the service's name, in steps of 16."""
+    def file_names(self, service: str, checkpoint: CheckpointId) -> tuple[str, ...]:
+        """The names that a checkpoint's files may have, without what follows the dot, the newest
+        key's first. Their length tells that of the service's name, in steps of 16."""
         plain = bytes.fromhex(checkpoint) + service.encode()
         plain += bytes(-len(service) % _NAME_STEP)
-        return self._names.encrypt(plain, None).hex()
+        return tuple(_names(key).encrypt(plain, None).hex() for key in self.keys)
 
     def named_by(self, name: str) -> tuple[str, str] | None:
         """Service and checkpoint, of which nothing is checked; None for a name of somebody else."""
         if len(name) % 2 or any(letter not in _HEX for letter in name):
             return None
-        try:
-            plain = self._names.decrypt(bytes.fromhex(name), None)
-            return plain[8:].rstrip(b"\0").decode(), plain[:8].hex()
-        except (InvalidTag, ValueError):
-            return None
+        for key in self.keys:
+            with suppress(InvalidTag, ValueError):
+                plain = _names(key).decrypt(bytes.fromhex(name), None)
+                return plain[8:].rstrip(b"\0").decode(), plain[:8].hex()
+        return None
 
     @property
-    def _names(self) -> AESSIV:
-        return AESSIV(self._derived("names, first") + self._derived("names, second"))
+    def before(self) -> tuple[Seal, ...]:
+        """What the medium was sealed with before each rotation, the newest first."""
+        return tuple(Seal(self.keys[n:]) for n in range(1, len(self.keys)))
 
-    def _derived(self, purpose: str) -> bytes:
-        return hmac.digest(self.key, b"satchel medium 1: " + purpose.encode(), "sha256")
+
+def _names(key: bytes) -> AESSIV:
+    return AESSIV(_derived(key, "names, first") + _derived(key, "names, second"))
+
+
+def _derived(key: bytes, purpose: str) -> bytes:
+    return hmac.digest(key, b"satchel medium 1: " + purpose.encode(), "sha256")
 
 
 @dataclass(frozen=True)
 class NewSeal:
-    """A key that was just made. wrapped: for key.age; phrase: opens it, and is written nowhere"""
+    """A key that was just made. wrapped: it, and those before, for the file of the medium's keys;
+    phrase: opens that, and is written nowhere"""
 
-    key: bytes
+    seal: Seal
     wrapped: bytes
     phrase: str
 
 
-def new_seal(public_keys: Sequence[str]) -> NewSeal:
-    """A key for a new medium, for these SSH public keys (ed25519 or RSA) and a phrase. Raises
-    UsageError for what is no such key."""
+def new_seal(public_keys: Sequence[str], before: Seal | None = None) -> NewSeal:
+    """A key for these SSH public keys (ed25519 or RSA) and a phrase: of a new medium, or of one
+    that had the keys of `before`. Raises UsageError for what is no such key, and where a medium had
+    KEYS_LIMIT keys."""
+    old = before.keys if before else ()
+    if len(old) >= KEYS_LIMIT:
+        raise UsageError(
+            "the medium gets no other key",
+            why=f"it has had {KEYS_LIMIT}",
+            fix="remove the folder `satchel` from it and make it anew",
+        )
     identity = pyrage.x25519.Identity.generate()
     recipients: list[pyrage.ssh.Recipient | pyrage.x25519.Recipient] = [identity.to_public()]
     for line in public_keys:
@@ -110,8 +138,8 @@ def new_seal(public_keys: Sequence[str]) -> NewSeal:
                 why=str(error),
                 fix="name a file with an SSH public key, of the type ssh-ed25519 or ssh-rsa",
             ) from error
-    key = secrets.token_bytes(SEAL_KEY_SIZE)
-    return NewSeal(key, pyrage.encrypt(key, recipients), str(identity))
+    keys = (secrets.token_bytes(SEAL_KEY_SIZE), *old)
+    return NewSeal(Seal(keys), pyrage.encrypt(b"".join(keys), recipients), str(identity))
 
 
 class SealKeys:
@@ -128,102 +156,186 @@ class SealKeys:
     def seal_of(self, root: Path, uuid: str) -> Seal | None:
         """What opens the medium at `root`; None for one that is not sealed.
 
-        One whose key is kept counts as sealed whatever it says itself. Raises MediaSealed,
-        MediaRevoked, NotRegular, OSError.
+        One whose key is kept counts as sealed whatever it says itself. A newer key counts only
+        where the kept ones are behind it, which is proof that its maker had those. Raises
+        MediaSealed, MediaRevoked, NotRegular, OSError.
         """
-        with suppress(FileNotFoundError):
-            if self._folder:
-                return self._checked(root, uuid, (self._folder / uuid).read_bytes())
-        wrapped = wrapped_key(root)
-        if wrapped is None:
+        kept = self._kept(root, uuid)
+        wrapped = wrapped_keys(root)
+        if not kept and not wrapped:
             return None
-        for path in self._identities:
-            with suppress(FileNotFoundError, pyrage.IdentityError, pyrage.DecryptError):
-                identity = pyrage.ssh.Identity.from_buffer(path.read_bytes())
-                key = pyrage.decrypt(wrapped, [identity])
-                self.keep(uuid, key)
-                return self._checked(root, uuid, key)
+        for count in sorted((n for n in wrapped if n > len(kept)), reverse=True):
+            keys = self._opened(uuid, wrapped[count])
+            if _follow(keys, count, kept):
+                self.keep(uuid, Seal(keys))
+                return Seal(keys)
+        rotated = self._identities and wrapped and min(wrapped) > len(kept)
+        if kept and not rotated:
+            return Seal(kept)
         raise MediaSealed(
             f"the medium at {root} is sealed",
-            why="no key here opens it",
+            why="it got another key, which no key here opens" if kept else "no key here opens it",
             fix="`satchel media unlock` opens it with the recovery phrase; a surrogate needs no "
             "medium, the client serves it",
         )
 
-    def keep(self, uuid: str, key: bytes) -> None:
+    def keep(self, uuid: str, seal: Seal) -> None:
         """Durable on return. Raises OSError."""
-        if self._folder is None:
-            return
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_durably(self._folder / uuid, key, mode=0o600)
+        self._write(uuid, b"".join(seal.keys))
+        self.forget_next(uuid)
+
+    def keep_next(self, uuid: str, new: NewSeal) -> None:
+        """Keep a key that the medium is about to get; it counts from when its file is whole there.
+        Durable on return. Raises OSError."""
+        self._write(uuid + _NEXT, hashlib.sha256(new.wrapped).digest() + b"".join(new.seal.keys))
+
+    def next_of(self, uuid: str) -> Seal | None:
+        """The key that a medium was about to get and has not got; None where there is none. Who was
+        killed while a key came into force has left one that the medium has."""
+        data = self._read(uuid + _NEXT)[_DIGEST_SIZE:]
+        return Seal(_split(data)) if data and data != self._read(uuid) else None
+
+    def forget_next(self, uuid: str) -> None:
+        """Durable on return. Raises OSError."""
+        if self._folder and (self._folder / (uuid + _NEXT)).exists():
+            (self._folder / (uuid + _NEXT)).unlink()
+            sync_folder(self._folder)
 
     def revoke(self, uuid: str) -> None:
         """From now on the medium is refused, here; its key is forgotten. Raises OSError, UsageError
         for what is no UUID."""
         try:
-            self.keep(str(UUID(uuid)), _REVOKED)
+            name = str(UUID(uuid))
         except ValueError as error:
             raise UsageError(f"{uuid} is no UUID of a medium") from error
+        self._write(name, _REVOKED)
+        self.forget_next(name)
+
+    def require_standing(self, root: Path, uuid: str) -> None:
+        """Raises MediaRevoked for a medium that is refused here, OSError."""
+        self._kept(root, uuid)
+
+    def revoked(self) -> list[str]:
+        """The UUIDs of media that are refused here. Raises OSError."""
+        if self._folder is None or not self._folder.is_dir():
+            return []
+        kept = sorted(path for path in self._folder.iterdir() if not path.suffix)
+        return [path.name for path in kept if path.read_bytes() == _REVOKED]
 
     def unlock(self, root: Path, uuid: str, phrase: str) -> None:
         """Keep the key that the recovery phrase opens. Raises MediaSealed for a wrong phrase,
-        UsageError for what is none or a medium that is not sealed."""
-        wrapped = wrapped_key(root)
-        if wrapped is None:
+        MediaRevoked, UsageError for what is none or a medium that is not sealed."""
+        kept = self._kept(root, uuid)
+        wrapped = wrapped_keys(root)
+        if not wrapped:
             raise UsageError(f"the medium at {root} is not sealed")
         try:
             identity = pyrage.x25519.Identity.from_str(phrase.strip().upper())
-            self.keep(uuid, pyrage.decrypt(wrapped, [identity]))
         except pyrage.IdentityError as error:
             raise UsageError(
                 "that is no recovery phrase", why="one begins with AGE-SECRET-KEY-1"
             ) from error
-        except pyrage.DecryptError as error:
-            raise MediaSealed(
-                f"the medium at {root} stays sealed", why="the phrase is another medium's"
-            ) from error
+        for count in sorted(wrapped, reverse=True):
+            with suppress(pyrage.DecryptError):
+                keys = _split(pyrage.decrypt(wrapped[count], [identity]))
+                if _follow(keys, count, kept):
+                    return self.keep(uuid, Seal(keys))
+        raise MediaSealed(
+            f"the medium at {root} stays sealed",
+            why="the phrase is another medium's, or of before its key was changed",
+        )
 
-    def _checked(self, root: Path, uuid: str, key: bytes) -> Seal:
-        if key == _REVOKED:
+    def _kept(self, root: Path, uuid: str) -> tuple[bytes, ...]:
+        data = self._read(uuid)
+        if data == _REVOKED:
             raise MediaRevoked(
                 f"the medium {uuid} at {root} was revoked",
                 fix="remove the folder `satchel` from it and make it anew, or use another",
             )
-        if len(key) != SEAL_KEY_SIZE:
-            raise MediaSealed(
-                f"cannot open the medium at {root}",
-                why=f"its key has {len(key)} bytes, not {SEAL_KEY_SIZE}",
-            )
-        return Seal(key)
+        keys = _split(data)
+        if data and not keys:
+            raise MediaSealed(f"cannot open the medium at {root}", why=_NO_KEYS.format(len(data)))
+        return keys
+
+    def _opened(self, uuid: str, wrapped: bytes) -> tuple[bytes, ...]:
+        """The keys that a file of the medium has, if somebody here may open it."""
+        for path in self._identities:
+            with suppress(FileNotFoundError, pyrage.IdentityError, pyrage.DecryptError):
+                identity = pyrage.ssh.Identity.from_buffer(path.read_bytes())
+                return _split(pyrage.decrypt(wrapped, [identity]))
+        made = self._read(uuid + _NEXT)
+        if made[:_DIGEST_SIZE] == hashlib.sha256(wrapped).digest():
+            return _split(made[_DIGEST_SIZE:])
+        return ()
+
+    def _read(self, name: str) -> bytes:
+        """Nothing where nothing is kept."""
+        with suppress(FileNotFoundError):
+            return (self._folder / name).read_bytes() if self._folder else b""
+        return b""
+
+    def _write(self, name: str, data: bytes) -> None:
+        if self._folder is None:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_durably(self._folder / name, data, mode=0o600)
 
 
-def wrapped_key(root: Path) -> bytes | None:
-    """The bytes of key.age, whoever wrote them; None where there is none. Raises NotRegular,
-    OSError, MediaSealed where it is larger than any."""
-    path = _key_path(root)
-    try:
-        with open(open_regular(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
-            wrapped = file.read(WRAPPED_LIMIT + 1)
-    except FileNotFoundError:
-        return None
-    if len(wrapped) > WRAPPED_LIMIT:
-        raise MediaSealed(f"cannot open {path}", why=f"it has more than {WRAPPED_LIMIT} bytes")
-    return wrapped
+def _split(data: bytes) -> tuple[bytes, ...]:
+    """The keys that stand one behind the other; none where that is no such thing."""
+    if len(data) % SEAL_KEY_SIZE or len(data) > KEYS_LIMIT * SEAL_KEY_SIZE:
+        return ()
+    return tuple(data[at : at + SEAL_KEY_SIZE] for at in range(0, len(data), SEAL_KEY_SIZE))
 
 
-def write_wrapped(root: Path, wrapped: bytes) -> None:
-    """Write key.age, before there is a medium; durable on return. Raises OSError, NotRegular."""
-    path = _key_path(root)
+def _follow(keys: tuple[bytes, ...], count: int, kept: tuple[bytes, ...]) -> bool:
+    """Whether they are so many, and those that are kept are the last of them."""
+    return len(keys) == count >= len(kept) and keys[count - len(kept) :] == kept
+
+
+def wrapped_keys(root: Path) -> dict[int, bytes]:
+    """The bytes of the files with the medium's keys, whoever wrote them, by how many keys each has.
+    Raises NotRegular, OSError, MediaSealed where one is larger than any."""
+    found = {}
+    for count in range(1, KEYS_LIMIT + 1):
+        path = _key_path(root, count)
+        with suppress(FileNotFoundError), open(open_regular(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
+            found[count] = file.read(WRAPPED_LIMIT + 1)
+            if len(found[count]) > WRAPPED_LIMIT:
+                why = f"it has more than {WRAPPED_LIMIT} bytes"
+                raise MediaSealed(f"cannot open {path}", why=why)
+    return found
+
+
+def write_wrapped(root: Path, new: NewSeal) -> None:
+    """Write the file of a new key, whatever stands there: before there is a medium, or beside the
+    file of the key before. Durable on return. Raises OSError, NotRegular."""
+    path = _key_path(root, len(new.seal.keys))
     if path.parent.is_symlink():
         raise NotRegular(path.parent, "a symbolic link")
     path.parent.mkdir(exist_ok=True)
-    path.unlink(missing_ok=True)
+    _remove(path)
     with path.open("xb") as file:
-        file.write(wrapped)
+        file.write(new.wrapped)
         file.flush()
+        sync_folder(path.parent)  # FAT: its clusters are linked before its name leads there
         os.fsync(file.fileno())
     sync_folder(path.parent)
 
 
-def _key_path(root: Path) -> Path:
-    return root / "satchel" / "key.age"
+def remove_wrapped(root: Path, newest: int) -> None:
+    """Remove the files of keys before the one with that count. Durable on return. Raises OSError,
+    NotRegular."""
+    for count in range(1, newest):
+        _remove(_key_path(root, count))
+
+
+def _remove(path: Path) -> None:
+    """A file that is open keeps its clusters until its name is durably gone, as FAT needs it."""
+    with suppress(FileNotFoundError), open(open_regular(path, os.O_RDONLY), "rb"):  # noqa: PTH123
+        path.unlink()
+        sync_folder(path.parent)
+
+
+def _key_path(root: Path, count: int) -> Path:
+    return root / "satchel" / ("key.age" if count == 1 else f"key-{count}.age")

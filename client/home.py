@@ -8,6 +8,7 @@ import logging
 import socket
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import UUID
 
 from replay import (
     MAX_PAYLOAD,
@@ -35,6 +36,7 @@ from wire import (
 )
 
 if TYPE_CHECKING:
+    from chunkstore import SealKeys
     from images import Manifest
 
 HISTORY_BATCH = 64
@@ -59,6 +61,9 @@ GRANT_SECONDS = 10.0
 STATEMENT_SECONDS = 10.0
 """How long home may take to sign what it has answered."""
 
+REVOKED_LIMIT = 4096
+"""How many revoked media home may name."""
+
 LEASE_SECONDS = 10.0
 """How long giving the lease back may take: the session is over anyway."""
 
@@ -66,10 +71,12 @@ LEASE_SECONDS = 10.0
 class HomeService:
     """One service at home, over a link that may not stand. Thread-safe as the link is."""
 
-    def __init__(self, link: Link, service: str, client: str) -> None:
+    def __init__(self, link: Link, service: str, client: str, keys: SealKeys) -> None:
+        """keys: of media; they hear from home which are refused"""
         self.link = link
         self.service = service
         self.client = client
+        self._keys = keys
         self._path = f"/v1/services/{service}"
 
     def answers(self) -> bool:
@@ -91,13 +98,18 @@ class HomeService:
 
     def claim(self, *, take_over: bool = False) -> bytes | None:
         """Hold the service, or go on holding it. The key of its log; None from a home that has none
-        for it. Raises ConflictError when another client holds it, IntegrityError."""
+        for it. Media that home has revoked are refused here from then on. Raises ConflictError when
+        another client holds it, IntegrityError, OSError."""
         lease = {"client": self.client, "take_over": take_over}
         answer = self.link.http.post_json(f"{self._path}/lease", lease, idempotent=True)
         try:
+            revoked = _uuids_in(answer.get("revoked_media", []))
+            for uuid in sorted(revoked.difference(self._keys.revoked())):
+                logger.warning("home has revoked the medium %s; it is refused from now on", uuid)
+                self._keys.revoke(uuid)
             return bytes.fromhex(answer["log_key"]) if answer.get("log_key") else None
         except (AttributeError, TypeError, ValueError) as error:
-            raise IntegrityError("home's answer is no lease", why=f"its log_key: {error}") from None
+            raise IntegrityError("home's answer is no lease", why=str(error)) from None
 
     def release(self) -> None:
         """Hold it no more."""
@@ -241,3 +253,12 @@ def lend_edge(home: HomeService | None, manifest: Manifest, surrogate: Link) -> 
 def answers_limit(count: int) -> int:
     """Bytes that so many operations or responses have at most, with their headers."""
     return count * (MAX_PAYLOAD + 64)
+
+
+def _uuids_in(found: Any) -> set[str]:
+    """Raises ValueError for what is no list of UUIDs."""
+    if not isinstance(found, list) or len(found) > REVOKED_LIMIT:
+        raise ValueError(f"revoked_media is no list of at most {REVOKED_LIMIT}")
+    if not all(isinstance(one, str) for one in found):
+        raise ValueError("revoked_media has what is no UUID")
+    return {str(UUID(one)) for one in found}

@@ -355,7 +355,8 @@ class Runner:
         if not self.settings.home.destination:
             return None
         link = self._links.get(HOME, self.settings.home)
-        self._home = HomeService(link, self.service, self.settings.client_name)
+        keys = self.settings.media_keys
+        self._home = HomeService(link, self.service, self.settings.client_name, keys)
         try:
             link.connect()
             key = self._home.claim(take_over=take_over)
@@ -366,6 +367,8 @@ class Runner:
                 raise
             logger.warning("home: %s; going on with the medium alone", error)
             return None
+        if self._chunks is not None:
+            keys.require_standing(self._chunks.root, self._chunks.uuid)
         return self._home
 
     def _require_latest(

@@ -30,6 +30,7 @@ POST   /v1/import?work=WORD                       a file, by its absolute path o
 POST   /v1/export?work=WORD                       to such a file
 POST   /v1/media/sync?work=WORD                   newest checkpoints onto media
 POST   /v1/media/defrag?work=WORD                 what resumes read first, in one piece
+POST   /v1/media/rotate?work=WORD                 another key, for these SSH public keys
 GET    /v1/works/WORD                             how far a long request with ?work=WORD is
 DELETE /v1/works/WORD                             stop it
 GET    /v1/shares                                 every share
@@ -340,7 +341,10 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
     def claim(fields: dict[str, Any], name: str) -> Any:
         service = home.service(name)
         service.lease.claim(fields["client"], take_over=fields["take_over"])
-        return {"log_key": service.log_key.hex() if service.log_key else ""}
+        return {
+            "log_key": service.log_key.hex() if service.log_key else "",
+            "revoked_media": home.settings.media_keys.revoked(),
+        }
 
     @routes.delete("/lease/<client>")
     def release(name: str, client: str) -> Any:
@@ -438,6 +442,15 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
         media = Path(fields["media"])
         with works.begin(_word()) as progress:
             return asdict(home.defragment(media, progress))
+
+    @routes.post("/media/rotate")
+    @takes(media=str, keys=list, doubtful=str)
+    def rotate(fields: dict[str, Any]) -> Any:
+        if not all(isinstance(key, str) for key in fields["keys"]):
+            raise UsageError("keys must be strings")
+        media, doubtful = Path(fields["media"]), Doubtful.of(fields["doubtful"])
+        with works.begin(_word()):
+            return asdict(home.rotate(media, fields["keys"], doubtful))
 
     @routes.post("/services/<name>/checkpoint")
     @takes(media=str, doubtful=str)

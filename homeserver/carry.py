@@ -112,7 +112,7 @@ def carry(
     it to the newest operation; another call goes on with what was copied.
     """
     with Media.open(root, keys) as media:
-        _refuse_others(media, service)
+        refuse_others(media, service)
         reconciled = reconcile(service, media, doubtful)
         service.wait_executed(service.last_logged)
         taken = service.checkpoint()
@@ -143,7 +143,7 @@ def sync(
     """
     with Media.open(root, keys) as media:
         for service in services:
-            _refuse_others(media, service)
+            refuse_others(media, service)
         reconciled = sum(reconcile(service, media, doubtful) for service in services)
         found = [(service, newest) for service in services if (newest := service.newest())]
         written = _write(store, media, found, progress)
@@ -211,7 +211,7 @@ def _drop_from(log: Log, number: OperationNumber) -> None:
         log.append(operation)
 
 
-def _refuse_others(media: Media, service: Service) -> None:
+def refuse_others(media: Media, service: Service) -> None:
     """Its log would be taken for this home's and then cut, its checkpoint replaced: what only the
     medium has of the other home's service would be lost to it. What is damaged says nothing."""
     for checkpoint in media.checkpoints(service.name):

@@ -23,6 +23,7 @@ from homeserver.guests import HomeShares
 from homeserver.machines import HomeClosing, Machines
 from homeserver.records import ServiceRecord, ServiceShelf
 from homeserver.retention import Verdict, forget_volumes, judge_volumes, require_known
+from homeserver.rotation import Rotated, rotate
 from homeserver.service import Service, ServiceView
 from homeserver.settings import HomeSettings
 from homeserver.settling import BackgroundSettling
@@ -217,6 +218,13 @@ class Home:
         """Lay in one piece, on media at `root`, what resumes read first."""
         with self._carrying:
             return defragment(self.store, root, progress, self.settings.media_keys)
+
+    def rotate(
+        self, root: Path, public_keys: Sequence[str], doubtful: Doubtful = Doubtful.REFUSE
+    ) -> Rotated:
+        """Give the sealed medium at `root` another key, which these SSH public keys open."""
+        with self._carrying:
+            return rotate(self.services(), root, self.settings.media_keys, public_keys, doubtful)
 
     def forget(
         self, names: Sequence[str], policy: Policy | None, *, dry_run: bool = False

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         LogReadOnly,
         LogUnsupported,
         logs_in,
+        remove_log,
         scan_segment,
     )
     from replay.stream_records import EGRESS_PORT, StreamRecordInvalid
@@ -127,6 +128,7 @@ __all__ = [
     "explain",
     "kept_key",
     "logs_in",
+    "remove_log",
     "responses_in",
     "scan_segment",
 ]

@@ -259,6 +259,19 @@ def remove(path: Path) -> None:
         sync_folder(path.parent)
 
 
+def remove_log(log: Path) -> None:
+    """Removes a log that nobody writes to, durably, the newest segment last; it need not be there.
+    OSError if it cannot."""
+    if not log.parent.exists():
+        return
+    for path in segment_paths(log):
+        remove(path)
+    lock = log.with_name(f"{log.name}.lock")
+    if lock.exists():
+        lock.unlink()
+        sync_folder(lock.parent)
+
+
 def _opened(path: Path) -> FileIO:
     return FileIO(open_regular(path, os.O_RDWR), "r+b")
 

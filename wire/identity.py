@@ -9,7 +9,6 @@ There is no other identity in Satchel. A public key is the one line of an OpenSS
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import os
 import re
@@ -215,5 +214,5 @@ def _parts(public: str) -> tuple[str, str]:
 def _decode(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # also what is not ASCII, which is no binascii.Error
         raise LocalProtocolError("a public key is not base64", why=str(error)) from error

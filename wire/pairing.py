@@ -67,6 +67,9 @@ CONNECTIONS = 8
 
 FRAME_BYTES = 64 << 10
 
+FIELDS = 16
+"""How many an address may have."""
+
 VERSION = 1
 
 SCHEME = "satchel"
@@ -119,7 +122,10 @@ class Address:
         """Of what `uri` made; or of a code, as `1234-5678`, where `at` is HOST or HOST:PORT.
         Raises UsageError."""
         if text.startswith(f"{SCHEME}:"):
-            fields = parse_qs(urlsplit(text).query)
+            try:
+                fields = parse_qs(urlsplit(text).query, max_num_fields=FIELDS)
+            except ValueError as error:
+                raise UsageError("that is no address of a site", why=str(error)) from error
             first = {name: values[0] for name, values in fields.items()}
             port = first.get("port", str(PAIRING_PORT))
             code, host, key = first.get("code", ""), first.get("at", ""), first.get("key", "")

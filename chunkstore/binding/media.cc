@@ -5,7 +5,9 @@
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "chunkstore/binding/convert.h"
 #include "chunkstore/binding/store.h"
@@ -31,15 +33,18 @@ struct PyMedia {
 // A medium's way to the system, sealed where there is a key.
 class Way {
  public:
-  // `key` is empty, or has kSealKeySize bytes.
-  explicit Way(const std::string& key) {
-    if (key.empty()) return;
-    SealKey bytes;
-    if (key.size() != bytes.size()) {
+  // `keys` is empty, or has kSealKeySize bytes of each key, the newest first.
+  explicit Way(const std::string& keys) {
+    if (keys.empty()) return;
+    if (keys.size() % kSealKeySize != 0) {
       Check(kMedia, Status::Make(Kind::kUsage, "a medium's key has 32 bytes"));
     }
-    std::copy(key.begin(), key.end(), bytes.begin());
-    sealed_ = std::make_unique<SealedEnv>(PosixEnv(), bytes);
+    std::vector<SealKey> list(keys.size() / kSealKeySize);
+    for (size_t i = 0; i < list.size(); ++i) {
+      std::copy_n(keys.begin() + static_cast<ptrdiff_t>(i * kSealKeySize), kSealKeySize,
+                  list[i].begin());
+    }
+    sealed_ = std::make_unique<SealedEnv>(PosixEnv(), std::move(list));
   }
 
   Env* env() const { return sealed_ == nullptr ? PosixEnv() : sealed_.get(); }
@@ -52,17 +57,17 @@ void Init(const path& root, const std::string& uuid) {
   Run(kMedia, [&] { return Media::Init(PosixEnv(), root.string(), uuid); });
 }
 
-void Redescribe(const path& root, const std::string& uuid, const py::bytes& key) {
-  const Way way{std::string(key)};
+void Redescribe(const path& root, const std::string& uuid, const py::bytes& keys) {
+  const Way way{std::string(keys)};
   Run(kMedia, [&] { return Media::Redescribe(way.env(), root.string(), uuid); });
 }
 
-std::unique_ptr<PyMedia> Open(const path& root, const py::bytes& key) {
+std::unique_ptr<PyMedia> Open(const path& root, const py::bytes& keys) {
   struct Opened {
     Way way;
     std::unique_ptr<Media> media;
   };
-  const auto opened = std::make_shared<Opened>(Opened{Way{std::string(key)}, nullptr});
+  const auto opened = std::make_shared<Opened>(Opened{Way{std::string(keys)}, nullptr});
   Run(kMedia, [&] { return Media::Open(opened->way.env(), root.string(), &opened->media); });
   return std::make_unique<PyMedia>(PyMedia{{opened, opened->media.get()}});
 }

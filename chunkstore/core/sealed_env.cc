@@ -29,35 +29,40 @@ Status Failed(const char* what) { return Status::Make(Kind::kIo, what, "OpenSSL 
 // For one thread at a time.
 class Sealer {
  public:
-  Sealer(const SealKey& key, const std::string& name)
-      : bound_(sizeof(uint64_t), '\0'), context_(EVP_CIPHER_CTX_new()) {
+  Sealer(const std::vector<SealKey>& keys, const std::string& name)
+      : bound_(sizeof(uint64_t), '\0') {
     bound_ += name;
-    keyed_ = context_ != nullptr && EVP_CipherInit_ex(context_.get(), EVP_aes_256_gcm(), nullptr,
-                                                      key.data(), nullptr, /*seals=*/1) == 1;
+    for (const SealKey& key : keys) {
+      ContextPtr context(EVP_CIPHER_CTX_new());
+      keyed_ = keyed_ && context != nullptr &&
+               EVP_CipherInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, key.data(), nullptr,
+                                 /*seals=*/1) == 1;
+      contexts_.push_back(std::move(context));
+    }
   }
 
+  // Under the newest key.
   Status Seal(uint64_t number, const uint8_t* content, uint8_t* block) {
+    EVP_CIPHER_CTX* const context = contexts_.front().get();
     uint8_t* const sealed = block + kSealNonceSize;
     int size = 0;
-    if (RAND_bytes(block, kSealNonceSize) != 1 || !Begin(number, block, /*seals=*/1) ||
-        EVP_CipherUpdate(context_.get(), sealed, &size, content, kSealedContent) != 1 ||
-        EVP_CipherFinal_ex(context_.get(), sealed + size, &size) != 1 ||
-        EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_GCM_GET_TAG, kSealTagSize,
-                            sealed + kSealedContent) != 1) {
+    if (RAND_bytes(block, kSealNonceSize) != 1 || !Begin(context, number, block, /*seals=*/1) ||
+        EVP_CipherUpdate(context, sealed, &size, content, kSealedContent) != 1 ||
+        EVP_CipherFinal_ex(context, sealed + size, &size) != 1 ||
+        EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_GET_TAG, kSealTagSize, sealed + kSealedContent) !=
+            1) {
       return Failed("cannot seal a block");
     }
     return {};
   }
 
-  // false, and zeros, if it does not open.
+  // false, and zeros, if no key opens it.
   bool Unseal(uint64_t number, uint8_t* block, uint8_t* content) {
-    uint8_t* const sealed = block + kSealNonceSize;
-    int size = 0;
-    if (Begin(number, block, /*seals=*/0) &&
-        EVP_CipherUpdate(context_.get(), content, &size, sealed, kSealedContent) == 1 &&
-        EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_GCM_SET_TAG, kSealTagSize,
-                            sealed + kSealedContent) == 1 &&
-        EVP_CipherFinal_ex(context_.get(), content + size, &size) == 1) {
+    // A file is of one key: the one that opened the block before comes first.
+    if (Opens(used_, number, block, content)) return true;
+    for (size_t i = 0; i < contexts_.size(); ++i) {
+      if (i == used_ || !Opens(i, number, block, content)) continue;
+      used_ = i;
       return true;
     }
     std::memset(content, 0, kSealedContent);
@@ -65,25 +70,37 @@ class Sealer {
   }
 
  private:
-  bool Begin(uint64_t number, const uint8_t* nonce, int seals) {
+  using ContextPtr = std::unique_ptr<EVP_CIPHER_CTX, FreeContext>;
+
+  bool Opens(size_t key, uint64_t number, uint8_t* block, uint8_t* content) {
+    EVP_CIPHER_CTX* const context = contexts_[key].get();
+    uint8_t* const sealed = block + kSealNonceSize;
+    int size = 0;
+    return Begin(context, number, block, /*seals=*/0) &&
+           EVP_CipherUpdate(context, content, &size, sealed, kSealedContent) == 1 &&
+           EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_GCM_SET_TAG, kSealTagSize,
+                               sealed + kSealedContent) == 1 &&
+           EVP_CipherFinal_ex(context, content + size, &size) == 1;
+  }
+
+  bool Begin(EVP_CIPHER_CTX* context, uint64_t number, const uint8_t* nonce, int seals) {
     std::memcpy(bound_.data(), &number, sizeof number);
     int size = 0;
     const auto* bound = reinterpret_cast<const uint8_t*>(bound_.data());
-    return keyed_ &&
-           EVP_CipherInit_ex(context_.get(), nullptr, nullptr, nullptr, nonce, seals) == 1 &&
-           EVP_CipherUpdate(context_.get(), nullptr, &size, bound,
-                            static_cast<int>(bound_.size())) == 1;
+    return keyed_ && EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, nonce, seals) == 1 &&
+           EVP_CipherUpdate(context, nullptr, &size, bound, static_cast<int>(bound_.size())) == 1;
   }
 
   std::string bound_;
-  bool keyed_ = false;
-  const std::unique_ptr<EVP_CIPHER_CTX, FreeContext> context_;
+  bool keyed_ = true;
+  size_t used_ = 0;
+  std::vector<ContextPtr> contexts_;
 };
 
 class SealedFile final : public File {
  public:
-  SealedFile(std::unique_ptr<File> file, const SealKey& key, const std::string& name)
-      : file_(std::move(file)), sealer_(key, name) {}
+  SealedFile(std::unique_ptr<File> file, const std::vector<SealKey>& keys, const std::string& name)
+      : file_(std::move(file)), sealer_(keys, name) {}
 
   // What the last block says is believed as far as the file goes.
   Status Load() {
@@ -282,14 +299,16 @@ uint64_t PaddedSize(uint64_t size) {
   return (padded + kSealedBlock - 1) / kSealedBlock * kSealedBlock;
 }
 
-SealedEnv::~SealedEnv() { OPENSSL_cleanse(key_.data(), key_.size()); }
+SealedEnv::~SealedEnv() {
+  for (SealKey& key : keys_) OPENSSL_cleanse(key.data(), key.size());
+}
 
 Status SealedEnv::Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) {
   const std::string name = path.substr(path.rfind('/') + 1);
   if (name == kInClear) return ForwardingEnv::Open(path, mode, file);
   std::unique_ptr<File> opened;
   SATCHEL_RETURN_IF_ERROR(ForwardingEnv::Open(path, mode, &opened));
-  auto sealed = std::make_unique<SealedFile>(std::move(opened), key_, name);
+  auto sealed = std::make_unique<SealedFile>(std::move(opened), keys_, name);
   SATCHEL_RETURN_IF_ERROR(sealed->Load());
   *file = std::move(sealed);
   return {};

@@ -24,6 +24,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "chunkstore/core/forwarding_env.h"
@@ -45,8 +46,9 @@ uint64_t PaddedSize(uint64_t size);
 
 class SealedEnv final : public ForwardingEnv {
  public:
-  // `env` outlives it.
-  SealedEnv(Env* env, const SealKey& key) : ForwardingEnv(env), key_(key) {}
+  // `env` outlives it. keys: at least one, the newest first, under which all is written. What an
+  // older one opens is read too: a medium's key is changed without its packs being written anew.
+  SealedEnv(Env* env, std::vector<SealKey> keys) : ForwardingEnv(env), keys_(std::move(keys)) {}
   ~SealedEnv() override;
   SealedEnv(const SealedEnv&) = delete;
   SealedEnv& operator=(const SealedEnv&) = delete;
@@ -57,7 +59,7 @@ class SealedEnv final : public ForwardingEnv {
   uint64_t Room(uint64_t bytes) override { return bytes + bytes / 16; }
 
  private:
-  SealKey key_;
+  std::vector<SealKey> keys_;
 };
 
 }  // namespace satchel

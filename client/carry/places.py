@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import socket
 from collections.abc import Mapping
@@ -137,7 +136,7 @@ class _Leader:
         offer = DeltaOffer.from_json(answer)
         try:
             data = base64.b64decode(offer.content, validate=True) if offer.content else None
-        except binascii.Error as error:
+        except ValueError as error:  # also what is not ASCII, which is no binascii.Error
             raise IntegrityError(f"{self.name} sent no delta", why=str(error)) from error
         return Offered(tables_of(offer.volumes), offer, data)
 

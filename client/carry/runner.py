@@ -104,7 +104,9 @@ class CarryRunner:
         client holds the service, CopyOlder; `close` is due all the same."""
         self.settings.require_home()
         link = self._links.get(HOME, self.settings.home)
-        self._home = HomeService(link, self.service, self.settings.client_name)
+        self._home = HomeService(
+            link, self.service, self.settings.client_name, self.settings.media_keys
+        )
         there = self._reach_home(take_over)
         bulk = self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK)
         in_use = lambda: [self._origin] if isinstance(self._leader, AtSurrogate) else []  # noqa: E731
@@ -324,6 +326,8 @@ class CarryRunner:
                 raise
             logger.warning("home: %s; the medium's copy is all there is", error)
             return False
+        if self._chunks is not None:
+            self.settings.media_keys.require_standing(self._chunks.root, self._chunks.uuid)
         return True
 
     def _settle(self) -> None:

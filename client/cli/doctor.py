@@ -154,7 +154,8 @@ def _newest(settings: ClientSettings, service: str, media: Path | None) -> Manif
         with Media.open(media, settings.media_keys) as opened:
             return candidates(service, opened, None, signers)[0].manifest
     with Links(settings.run / "l" / f"doctor-{os.getpid()}") as links:
-        home = HomeService(links.open(HOME, settings.require_home()), service, "doctor")
+        link = links.open(HOME, settings.require_home())
+        home = HomeService(link, service, "doctor", settings.media_keys)
         return verified(service, *home.checkpoint(), HOME, signers)
 
 

@@ -36,15 +36,18 @@ def command() -> None:
     """Portable media: anything mounted that holds files. MEDIA is its path or its UUID."""
 
 
-@command.command("init")
-@click.argument("root", type=ROOT)
-@click.option(
+recipients_option = click.option(
     "--for",
     "recipients",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     multiple=True,
     help="The SSH public key of a client that may open it; repeatable.",
 )
+
+
+@command.command("init")
+@click.argument("root", type=ROOT)
+@recipients_option
 @click.option("--unsealed", is_flag=True, help="Leave in clear what is written to it.")
 @json_option
 @click.pass_obj
@@ -62,10 +65,38 @@ def init(
     if not root.is_mount():
         note(f"{root} is a folder and no mounted medium: what is written there stays on this disk.")
     with Media.init(root, seal, context.settings.media_keys) as media:
-        made = {"media": str(root), "uuid": media.uuid, "sealed": media.sealed}
+        made = {"media": str(root), "uuid": media.uuid, "sealed": media.seal is not None}
     show(made | ({"phrase": seal.phrase} if seal else {}), as_json=as_json)
     if seal and not as_json:
         note("Write the phrase down. It is kept nowhere, and opens the medium without home.")
+
+
+@command.command("rotate")
+@click.argument("media")
+@recipients_option
+@doubtful_option
+@json_option
+@click.pass_obj
+def rotate(
+    context: Context, media: str, recipients: tuple[Path, ...], doubtful: str, as_json: bool
+) -> None:
+    """Give a sealed medium another key.
+
+    Home has it, the clients that `--for` names, and another recovery phrase. The key before does
+    not open what is written from then on; what is there, it still does. If this is cut off, do it
+    again.
+    """
+    root = find_media(media)
+    public_keys = [path.read_text() for path in recipients]
+    if context.serving:
+        body = {"media": str(root), "keys": public_keys, "doubtful": doubtful}
+        answer = context.follow("rotate", "/v1/media/rotate", body, quiet=as_json)
+    else:
+        with context.home() as home:
+            answer = asdict(home.rotate(root, public_keys, Doubtful(doubtful)))
+    show(answer, as_json=as_json)
+    if not as_json:
+        note("Write the phrase down. It is kept nowhere, and the one before opens nothing new.")
 
 
 @command.command("revoke")
@@ -74,7 +105,8 @@ def init(
 def revoke(context: Context, media: str) -> None:
     """Refuse a sealed medium that was lost, from now on.
 
-    MEDIA is its UUID, or where it is mounted. Its key is forgotten here.
+    MEDIA is its UUID, or where it is mounted. Its key is forgotten here, and clients refuse it from
+    when they have met home again.
     """
     uuid = media_uuid(Path(media)) if Path(media).is_dir() else media
     context.settings.media_keys.revoke(uuid)

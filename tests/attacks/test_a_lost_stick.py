@@ -183,7 +183,7 @@ def test_a_stick_whose_key_was_taken_off_it_is_not_taken_for_one_in_clear(tmp_pa
     stick = lose(tmp_path / "stick", KNOWN)
     (stick.root / "satchel/key.age").unlink()
     with Media.open(stick.root, stick.home) as media:
-        assert media.sealed
+        assert media.seal
         assert media.checkpoints(SERVICE)
 
 
@@ -302,7 +302,7 @@ def test_a_client_works_with_a_sealed_stick_and_a_surrogate_gets_no_key(world: W
         kept = keys.seal_of(world.stick, media_uuid(world.stick))
         assert kept is not None
         regular = (path for path in place.rglob("*") if path.is_file())
-        assert not any(kept.key in path.read_bytes() for path in regular)
+        assert not any(kept.keys[0] in path.read_bytes() for path in regular)
 
 
 def test_a_revoked_stick_is_refused(tmp_path: Path) -> None:
@@ -310,6 +310,8 @@ def test_a_revoked_stick_is_refused(tmp_path: Path) -> None:
     stick.home.revoke(media_uuid(stick.root))
     with pytest.raises(MediaRevoked):
         Media.open(stick.root, stick.home)
+    with pytest.raises(MediaRevoked):  # nor does whoever has the phrase take that back
+        stick.home.unlock(stick.root, media_uuid(stick.root), stick.phrase)
 
 
 @pytest.mark.parametrize("suffix", [".pack", ".idx", ".commit", ".json", ".sig"])

@@ -54,7 +54,7 @@ def stick(folder: Path, *, sealed: bool = True) -> tuple[Path, SealKeys]:
     store = Store.create(folder / "store")
     (folder / "volume").write_bytes(noise(1) + noise(2)[: BLOCK_SIZE // 2])
     table = store.import_file(folder / "volume")
-    with Media.init(root, NewSeal(KEY, b"", "") if sealed else None, keys) as media:
+    with Media.init(root, NewSeal(Seal((KEY,)), b"", "") if sealed else None, keys) as media:
         media.add(store, store.reachable([table]))
         media.put_checkpoint("notes", CHECKPOINT, MANIFEST, b"signature")
         media.commit([MediaCheckpoint("notes", CHECKPOINT, (), whole=True)], [table])
@@ -62,13 +62,13 @@ def stick(folder: Path, *, sealed: bool = True) -> tuple[Path, SealKeys]:
 
 
 def test_keys_and_names_stay_what_they_are() -> None:
-    seal = Seal(KEY)
+    seal = Seal((KEY,))
     assert seal.content.hex() == "897bf006b14a26daaa3619683da980a0cb928d6fa4dea5bbffcaeb21f5b02ac9"
     assert seal.content == derived("content")
     assert seal.log_secret("notes") == derived("log of notes")
     assert seal.log_name("notes") == "1a52e60f8e9713edee85b616c3e750cb"
     name = "4ca19ac0ec6cdafc38fa5d17bb945d8e4c18801c7318628f3098bceb854ba4051304999b23a0b9b7"
-    assert seal.file_name("notes", CHECKPOINT) == name
+    assert seal.file_names("notes", CHECKPOINT) == (name,)
     both = AESSIV(derived("names, first") + derived("names, second"))
     plain = bytes.fromhex(CHECKPOINT) + b"notes".ljust(16, b"\0")
     assert both.encrypt(plain, None).hex() == name
@@ -111,7 +111,7 @@ def test_files_have_what_those_of_a_medium_in_clear_have(tmp_path: Path) -> None
 def test_a_block_stays_what_it_is(tmp_path: Path) -> None:
     """One that this test made is read as a manifest."""
     root, keys = stick(tmp_path)
-    name = f"{Seal(KEY).file_name('notes', CHECKPOINT)}.json"
+    name = f"{Seal((KEY,)).file_names('notes', CHECKPOINT)[0]}.json"
     content = MANIFEST.ljust(CONTENT - 8, b"\0") + len(MANIFEST).to_bytes(8, "little")
     block = sealed_block(0, name, content, bytes(NONCE))
     assert len(block) == BLOCK
@@ -132,7 +132,7 @@ def test_key_age_is_opened_by_age(tmp_path: Path) -> None:
     (tmp_path / "key.age").write_bytes(seal.wrapped)
     for identity in (private, phrase):
         argv = ["age", "-d", "-i", str(identity), str(tmp_path / "key.age")]
-        assert subprocess.run(argv, check=True, capture_output=True).stdout == seal.key
+        assert subprocess.run(argv, check=True, capture_output=True).stdout == seal.seal.keys[0]
 
 
 @requires("age", "age-keygen")

@@ -294,6 +294,7 @@ def test_the_cli_drives_the_daemon(daemon: Daemon, tmp_path: Path) -> None:
     assert carried["operation"] == 3
     (row,) = cli("media", "ls", tmp_path / "media")
     assert (row["checkpoint"], row["operation"]) == (carried["checkpoint"], 3)
+    assert cli("media", "rotate", tmp_path / "media")["keys"] == 2
     daemon.submit(4, 4)
     again = cli("checkpoint", "notes", "--media", tmp_path / "media")
     assert again["media_bytes"] < carried["media_bytes"] / 4

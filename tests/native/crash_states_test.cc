@@ -57,11 +57,12 @@ TEST(CrashStates, AStoreAndAMediumThatAreBeingMadeOpenOrCanBeMadeAgain) {
 }
 
 // Whether the states would show it if the engine left out its syncs.
-size_t FaultsOfPretending(bool files, bool folders) {
+size_t FaultsOfPretending(bool files, bool folders, uint64_t life = 0) {
   SimDisk disk(EmptyDisk());
   disk.Pretend(files, folders);
   Promises promises;
-  const Status status = RunAll(&disk, &promises);
+  Workers::Inline(true);
+  const Status status = RunAll(&disk, &promises, life);
   EXPECT_TRUE(status.ok()) << status.ToString();
   return Explore(disk, promises, 0, 3'000).faults.size();
 }
@@ -72,6 +73,27 @@ TEST(CrashStates, ADiskThatOnlyPretendsToSyncFilesIsFoundOut) {
 
 TEST(CrashStates, ADiskThatOnlyPretendsToSyncFoldersIsFoundOut) {
   EXPECT_GT(FaultsOfPretending(false, true), 0u);
+}
+
+// What was put onto the medium is there for who has its keys, and for nobody else.
+TEST(CrashStates, InLivesTwoAndThreeTheMediumIsSealedAndGetsAnotherKey) {
+  for (const uint64_t life : {2, 3}) {
+    SimDisk disk(EmptyDisk());
+    Promises promises;
+    Workers::Inline(true);
+    ASSERT_TRUE(RunAll(&disk, &promises, life).ok());
+    ASSERT_EQ(promises.media_keys.size(), 2u);
+    const auto generations = [&](Env* env) {
+      std::unique_ptr<Media> media;
+      EXPECT_TRUE(Media::Open(env, kMediaPath, &media).ok());
+      return media->generations().size();
+    };
+    SealedEnv both(&disk, promises.media_keys);
+    SealedEnv before(&disk, {promises.media_keys[1]});
+    EXPECT_EQ(generations(&both), 2u);
+    EXPECT_LT(generations(&before), 2u);
+    EXPECT_EQ(generations(&disk), 0u);
+  }
 }
 
 // With and without threads.

@@ -42,7 +42,11 @@ const std::vector<Block>& NewBlocks() {
 class Inspection {
  public:
   Inspection(SimDisk* disk, size_t position, Promises* promises)
-      : disk_(disk), position_(position), promises_(promises) {}
+      : disk_(disk), position_(position), promises_(promises), way_(disk) {
+    if (promises->media_keys.empty()) return;
+    sealed_ = std::make_unique<SealedEnv>(disk, promises->media_keys);
+    way_ = sealed_.get();
+  }
 
   std::string Run(const Depth& depth) {
     SATCHEL_RETURN_IF_FAULT(ReadAlone());
@@ -170,12 +174,12 @@ class Inspection {
 
   std::string CheckMedia() {
     std::unique_ptr<Media> media;
-    Status status = Media::Open(disk_, kMediaPath, &media);
+    Status status = Media::Open(way_, kMediaPath, &media);
     if ((status.Is(Kind::kNotFound) || status.Is(Kind::kDamaged)) &&
         !promises_->media.Holds(position_)) {
-      status = Media::Init(disk_, kMediaPath, "00000000-0000-4000-8000-000000000001");
+      status = Media::Init(way_, kMediaPath, "00000000-0000-4000-8000-000000000001");
       SATCHEL_RETURN_IF_FAULT(Failed("making the medium", status));
-      status = Media::Open(disk_, kMediaPath, &media);
+      status = Media::Open(way_, kMediaPath, &media);
     }
     SATCHEL_RETURN_IF_FAULT(Failed("opening the medium", status));
     for (const PromisedChunk& chunk : promises_->on_media) {
@@ -220,7 +224,7 @@ class Inspection {
     const std::string path =
         std::string(kMediaPath) + "/satchel/" + generation.commit.files[0].path;
     std::string text;
-    SATCHEL_RETURN_IF_FAULT(Failed("reading a manifest", ReadFile(disk_, path, 4096, &text)));
+    SATCHEL_RETURN_IF_FAULT(Failed("reading a manifest", ReadFile(way_, path, 4096, &text)));
     return ParseName(text, root) ? std::string() : "a manifest of the medium is WRONG";
   }
 
@@ -305,6 +309,8 @@ class Inspection {
   SimDisk* const disk_;
   const size_t position_;
   Promises* const promises_;
+  std::unique_ptr<SealedEnv> sealed_;
+  Env* way_;  // to the medium
   std::unique_ptr<Store> store_;
   std::vector<PromisedChunk> fresh_;                   // stored by this inspection
   RefSet served_;                                      // whole by the medium, since it was changed

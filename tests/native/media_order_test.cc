@@ -104,7 +104,7 @@ TEST(MediaOrder, EachFileIsWrittenOnceFromFrontToBackAndDurableBeforeTheNextIsBe
 // differs.
 TEST(MediaOrder, ASealedFileIsWrittenFromFrontToBackAndDurableBeforeTheNextIsBegun) {
   SimDisk disk(EmptyDisk());
-  SealedEnv sealed(&disk, SealKey{7});
+  SealedEnv sealed(&disk, {SealKey{7}});
   std::unique_ptr<Store> store;
   std::unique_ptr<Media> media;
   ASSERT_TRUE(Store::Create(&disk, kStorePath).ok());

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "chunkstore/core/sealed_env.h"
 #include "chunkstore/core/table.h"
 
 namespace satchel::sim {
@@ -49,6 +50,7 @@ struct Promises {
   std::map<std::string, PromisedVolume> volumes;  // by name
   std::vector<PromisedChunk> chunks;
   Interval media;                       // the medium is there
+  std::vector<SealKey> media_keys;      // what it is read with, the newest first; none: in clear
   std::vector<PromisedChunk> on_media;  // can be had from the medium alone
   std::vector<PromisedGeneration> generations;
   Interval relieved;  // the index may still have what was removed to make room

@@ -54,7 +54,7 @@ TEST(SealedEnv, AFileHasWhatWasWrittenWhateverTheOrder) {
     SCOPED_TRACE(seed);
     Random random(seed);
     SimDisk disk(EmptyDisk());
-    SealedEnv env(&disk, kKey);
+    SealedEnv env(&disk, {kKey});
     std::unique_ptr<File> file;
     ASSERT_TRUE(env.Open(kPath, OpenMode::kCreate, &file).ok());
     std::string content;
@@ -91,7 +91,7 @@ TEST(SealedEnv, APowerCutLeavesWhatWasSyncedUpToTheBlockThatIsWritten) {
     SCOPED_TRACE(seed);
     Random random(seed);
     SimDisk disk(EmptyDisk());
-    SealedEnv env(&disk, kKey);
+    SealedEnv env(&disk, {kKey});
     std::unique_ptr<File> file;
     ASSERT_TRUE(env.Open(kPath, OpenMode::kCreate, &file).ok());
     const std::string synced = Bytes(&random, 1 + random.Below(30'000));
@@ -104,7 +104,7 @@ TEST(SealedEnv, APowerCutLeavesWhatWasSyncedUpToTheBlockThatIsWritten) {
     Durability walk(disk.base());
     for (const Op& op : disk.Journal()) walk.Advance(op);
     SimDisk left(walk.Crash(seed % 5, &random));
-    SealedEnv reader(&left, kKey);
+    SealedEnv reader(&left, {kKey});
     ASSERT_TRUE(reader.Open(kPath, OpenMode::kRead, &file).ok());
     std::string read(synced.size() + more.size(), '\0');
     size_t got = 0;
@@ -129,7 +129,7 @@ TEST(SealedEnv, APowerCutLeavesWhatWasSyncedUpToTheBlockThatIsWritten) {
 
 TEST(SealedEnv, ABlockElsewhereIsNoBlock) {
   SimDisk disk(EmptyDisk());
-  SealedEnv env(&disk, kKey);
+  SealedEnv env(&disk, {kKey});
   std::unique_ptr<File> file;
   Random random(1);
   const std::string content = Bytes(&random, 3 * kSealedContent);
@@ -141,7 +141,7 @@ TEST(SealedEnv, ABlockElsewhereIsNoBlock) {
   const std::string block = stored.substr(0, kSealedBlock);
   image.SetContent(kPath, std::string(stored).replace(kSealedBlock, kSealedBlock, block));
   SimDisk moved(image);
-  SealedEnv reader(&moved, kKey);
+  SealedEnv reader(&moved, {kKey});
   ASSERT_TRUE(reader.Open(kPath, OpenMode::kRead, &file).ok());
   std::string read(content.size(), '?');
   size_t got = 0;
@@ -149,6 +149,38 @@ TEST(SealedEnv, ABlockElsewhereIsNoBlock) {
   EXPECT_EQ(read.substr(0, kSealedContent), content.substr(0, kSealedContent));
   EXPECT_EQ(read.substr(kSealedContent, kSealedContent), std::string(kSealedContent, '\0'));
   EXPECT_EQ(read.substr(2 * kSealedContent), content.substr(2 * kSealedContent));
+}
+
+// As when a medium's key is changed: the packs before stay, what is new is nothing to the old key.
+TEST(SealedEnv, WhatAnOlderKeyHasSealedIsReadAndWhatIsNewItDoesNotOpen) {
+  constexpr SealKey kNew = {4, 5, 6};
+  SimDisk disk(EmptyDisk());
+  Random random(2);
+  const std::string content = Bytes(&random, 3 * kSealedContent + 7);
+  const auto write = [&](Env* env, const std::string& path) {
+    std::unique_ptr<File> file;
+    ASSERT_TRUE(env->Open(path, OpenMode::kCreate, &file).ok());
+    ASSERT_TRUE(file->WriteAt(0, content.data(), content.size()).ok());
+    ASSERT_TRUE(file->Sync().ok());
+  };
+  const auto read = [&](Env* env, const std::string& path) {
+    std::unique_ptr<File> file;
+    std::string found(content.size(), '?');
+    size_t got = 0;
+    EXPECT_TRUE(env->Open(path, OpenMode::kRead, &file).ok());
+    EXPECT_TRUE(file->ReadAt(0, found.size(), found.data(), &got).ok());
+    return found.substr(0, got);
+  };
+  const std::string newer = kPath + "-2";
+  SealedEnv before(&disk, {kKey});
+  SealedEnv after(&disk, {kNew, kKey});
+  SealedEnv alone(&disk, {kNew});
+  write(&before, kPath);
+  write(&after, newer);
+  EXPECT_EQ(read(&after, kPath), content);
+  EXPECT_EQ(read(&after, newer), content);
+  EXPECT_EQ(read(&alone, newer), content);
+  EXPECT_EQ(read(&before, newer).find_first_not_of('\0'), std::string::npos);
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ Status MakeMap(uint64_t blocks, std::unique_ptr<BlockMap>* map) {
   return {};
 }
 
+constexpr SealKey kFirstKey = {1};
+constexpr SealKey kSecondKey = {2};
+
 constexpr char kDigits[] = "0123456789abcdef";
 
 std::string Hex(const ChunkRef& ref) {
@@ -112,6 +115,14 @@ Workload::Workload(SimDisk* disk, Promises* promises, uint64_t life)
   blocks_ = random.Below(6) == 0 ? 80 + random.Below(40) : 8 + random.Below(40);
   options_.pack_limit = 20'000 + random.Below(60'000);
   options_.level = random.Chance(75) ? 0 : 1;
+  if (life % 4 < 2) return;
+  promises->media_keys = {kSecondKey, kFirstKey};
+  UseKeys({kFirstKey});
+}
+
+void Workload::UseKeys(std::vector<SealKey> keys) {
+  media_.reset();
+  sealed_ = std::make_unique<SealedEnv>(disk_, std::move(keys));
 }
 
 Status Workload::NeedStore() const {
@@ -290,10 +301,11 @@ Status Workload::Reachable(const std::string& name, std::vector<ChunkRef>* refs)
 Status Workload::OpenMedia() {
   media_.reset();
   if (!disk_->Exists(std::string(kMediaPath) + "/satchel/media.json")) {
-    SATCHEL_RETURN_IF_ERROR(Media::Init(disk_, kMediaPath, "00000000-0000-4000-8000-000000000000"));
+    SATCHEL_RETURN_IF_ERROR(
+        Media::Init(MediaEnv(), kMediaPath, "00000000-0000-4000-8000-000000000000"));
     promises_->media.from = disk_->Position();
   }
-  return Media::Open(disk_, kMediaPath, &media_);
+  return Media::Open(MediaEnv(), kMediaPath, &media_);
 }
 
 // A generation of one volume, whose name stands for a manifest.
@@ -341,6 +353,10 @@ std::vector<Workload::Step> Workload::AllSteps() {
     SATCHEL_RETURN_IF_ERROR(NeedStore());
     return store_->RebuildIndex(nullptr);
   };
+  const auto reopen_medium = [this] {
+    if (sealed_ != nullptr) UseKeys(promises_->media_keys);
+    return OpenMedia();
+  };
   return {
       {"create", create},
       {"open", [this] { return OpenStore(); }},
@@ -366,7 +382,7 @@ std::vector<Workload::Step> Workload::AllSteps() {
       {"import a again", [this] { return Import("e", 2, blocks_, "d"); }},
       {"settle again", [this] { return Settle(); }, true},
       {"carry e", [this] { return Carry("e"); }},
-      {"reopen medium", [this] { return OpenMedia(); }, true},
+      {"reopen medium", reopen_medium, true},
       {"carry c", [this] { return Carry("c"); }},
       {"reopen", [this] { return OpenStore(); }, true},
       {"put last", [this] { return PutChunks(7, 3); }, true},

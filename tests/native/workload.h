@@ -6,7 +6,8 @@
 // of them has failed.
 //
 // Life 0 has all steps. Other lives have other content, volumes and packs of other sizes, and leave
-// out some of the steps without which the rest can be done.
+// out some of the steps without which the rest can be done. In every other pair of lives, 2 and 3,
+// 6 and 7, and so on, the medium is sealed, and gets another key on the way.
 #ifndef SATCHEL_TESTS_NATIVE_WORKLOAD_H_
 #define SATCHEL_TESTS_NATIVE_WORKLOAD_H_
 
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "chunkstore/core/media.h"
+#include "chunkstore/core/sealed_env.h"
 #include "chunkstore/core/store.h"
 #include "tests/native/promises.h"
 #include "tests/native/sim_disk.h"
@@ -75,6 +77,8 @@ class Workload {
   Status Attach(const std::string& name);
   Status Settle();
   Status OpenMedia();
+  Env* MediaEnv() { return sealed_ == nullptr ? static_cast<Env*>(disk_) : sealed_.get(); }
+  void UseKeys(std::vector<SealKey> keys);
   Status Carry(const std::string& name);
   Status Reachable(const std::string& name, std::vector<ChunkRef>* refs);
   Status Name(const std::string& name, const TableRoot& root, std::string content);
@@ -88,6 +92,7 @@ class Workload {
   uint64_t blocks_ = 70;  // of the larger volume
   ChunkOptions options_ = SmallOptions();
   std::unique_ptr<Store> store_;
+  std::unique_ptr<SealedEnv> sealed_;
   std::unique_ptr<Media> media_;
   std::unique_ptr<BlockMap> attached_;
   std::shared_ptr<const std::string> attached_content_;
