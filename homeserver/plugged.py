@@ -28,10 +28,14 @@ def sync_plugged(
         require_sealed(root, keys)
         desktop.tell(f"Bringing the newest checkpoints onto the medium at {root}.", percent=0)
         done = sync(desktop.progress)
-        ejected = eject_media(root, keys)
     except SatchelError as error:
         desktop.tell(f"The medium at {root} was not synced: {error}", urgent=True)
         raise
-    services = ", ".join(sorted(done["checkpoints"])) or "nothing new"
+    services = ", ".join(sorted(done["checkpoints"])) or "no service"
+    try:
+        ejected = eject_media(root, keys)
+    except SatchelError as error:
+        desktop.tell(f"The medium has {services}. Do not pull it out yet: {error}", urgent=True)
+        raise
     desktop.tell(f"{ejected}. It has {services}.", urgent=True)
     return done | {"unmounted": ejected.unmounted}
