@@ -119,12 +119,9 @@ def test_what_is_not_named_does_not_run(world: World, sealed: Path, desktop: Moc
 def test_the_desktop_is_told_why_a_service_does_not_run(
     world: World, sealed: Path, desktop: MockDesktop
 ) -> None:
-    line = NAMED + f'allowed_signers = "{world.folder}/nobody"\n'
-    person = commands(world, line)
-    text = person.config.read_text().splitlines()
-    first = next(n for n, row in enumerate(text) if row.startswith("allowed"))
-    kept = [row for n, row in enumerate(text) if n == first or not row.startswith("allowed")]
-    person.config.write_text("\n".join(kept) + "\n")
+    """Here nobody may sign its checkpoints."""
+    person = commands(world)
+    world.settings.allowed_signers.write_text("")
     with plugged(person, sealed, desktop) as process:
         assert process.wait(60) != 0
     assert "notes does not run: " in desktop.texts()[-1]
