@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -104,11 +105,9 @@ def defrag(settings: ClientSettings, root: Path | None, as_json: bool) -> None:
 
 @command.command("unlock")
 @click.argument("root", required=False, type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "--phrase", prompt="recovery phrase", hide_input=True, help="That `media init` printed."
-)
+@click.option("--phrase", help="That `media init` printed [default: asked for on the terminal].")
 @click.pass_obj
-def unlock(settings: ClientSettings, root: Path | None, phrase: str) -> None:
+def unlock(settings: ClientSettings, root: Path | None, phrase: str | None) -> None:
     """Open a sealed medium with its recovery phrase.
 
     From then on this client opens it. ROOT is where it is mounted [default: the settings' media].
@@ -116,6 +115,10 @@ def unlock(settings: ClientSettings, root: Path | None, phrase: str) -> None:
     """
     if root is None and not settings.media:
         raise UsageError("no medium is named", fix="say where it is mounted")
+    if phrase is None:
+        if not sys.stdin.isatty():
+            raise UsageError("there is no terminal to ask for the phrase", fix="give --phrase")
+        phrase = str(click.prompt("recovery phrase", hide_input=True))
     place = root or Path(settings.media)
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     settings.media_keys.unlock(place, media_uuid(place), phrase)

@@ -110,6 +110,8 @@ def sync(
     with bar("sync", quiet=as_json) as progress:
         answer = _synced(context, root, progress, services, doubtful)
     show(answer, as_json=as_json)
+    if not answer["checkpoints"]:
+        note("home has no checkpoint: `satchel-home checkpoint SERVICE` takes one")
 
 
 def _synced(
