@@ -23,9 +23,7 @@ DESKTOP = requires("dbus-daemon", "gdbus")
 NOTIFY = re.compile(r'^\S+ Notify "Satchel[^"]*" (\d+) "[^"]*" "([^"]*)" "(.*?)" \[.*?\] (.*) \S+$')
 """As dbusmock logs a call. The number is that of the notification that is replaced."""
 
-CONFIGURATION = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
- "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-<busconfig><type>session</type><listen>unix:path={socket}</listen>
+CONFIGURATION = """<busconfig><type>session</type><listen>unix:path={socket}</listen>
 <policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/>
 <allow own="*"/></policy></busconfig>
 """

@@ -55,7 +55,7 @@ def plugged(
     person: Commands, root: Path, desktop: MockDesktop
 ) -> Iterator[subprocess.Popen[bytes]]:
     """As systemd runs it."""
-    argv = [SATCHEL, "--config", person.config, "media", "plugged", root]
+    argv: list[str | Path] = [SATCHEL, "--config", person.config, "media", "plugged", root]
     environment = os.environ | {"DBUS_SESSION_BUS_ADDRESS": desktop.address}
     with (
         person.config.with_name("plugged.log").open("wb") as log,
