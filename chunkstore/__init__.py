@@ -61,6 +61,15 @@ from chunkstore.errors import (
     StoreVersion,
 )
 from chunkstore.media import Generation, Layout, Media, MediaCheckpoint, MediaReport, media_uuid
+from chunkstore.mounts import (
+    MediaBusy,
+    MediaInClear,
+    await_media,
+    find_media,
+    mounted_media,
+    release_media,
+    require_sealed,
+)
 from chunkstore.page_changes import (
     PAGE_CHANGES_LIMIT,
     PageChange,
@@ -105,11 +114,13 @@ __all__ = [
     "Generation",
     "Layout",
     "Media",
+    "MediaBusy",
     "MediaCheckpoint",
     "MediaDamaged",
     "MediaExists",
     "MediaFull",
     "MediaGone",
+    "MediaInClear",
     "MediaNotFound",
     "MediaReadOnly",
     "MediaReport",
@@ -140,6 +151,7 @@ __all__ = [
     "TableRoot",
     "VerifyReport",
     "answering_places",
+    "await_media",
     "compress",
     "decode_page_changes",
     "decode_places",
@@ -148,7 +160,9 @@ __all__ = [
     "dump",
     "encode_page_changes",
     "encode_places",
+    "find_media",
     "media_uuid",
+    "mounted_media",
     "name_blocks",
     "new_seal",
     "one_after_other",
@@ -156,6 +170,8 @@ __all__ = [
     "places_missing",
     "records_below",
     "references_below",
+    "release_media",
+    "require_sealed",
     "split_refs",
     "told_pages",
 ]

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from client.settings import ClientSettings
 from satchel.errors import NotFoundError, UsageError
 from satchel.files import write_durably
 from satchel.paths import config_dir
-from satchel.settings import SettingsError, load
+from satchel.settings import SettingsError, from_table
 
 NAME = "client.toml"
 
@@ -86,10 +85,7 @@ class Configuration:
 
     def _write(self, document: tomlkit.TOMLDocument) -> None:
         text = tomlkit.dumps(document)
-        with tempfile.TemporaryDirectory(prefix="satchel-config-") as folder:
-            tried = Path(folder) / self.path.name
-            tried.write_text(text, encoding="utf-8")
-            load(ClientSettings, tried)
+        from_table(ClientSettings, tomllib.loads(text), self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_durably(self.path, text.encode("utf-8"), mode=0o600)
 

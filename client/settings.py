@@ -42,6 +42,7 @@ class ClientSettings:
                       file `revoked_keys` beside it says who may not any more, as a KRL of OpenSSH
                       or one public key a line
     media:            where the medium is mounted; empty: none
+    plugged_services: services whose sessions begin when a sealed medium that has them is plugged in
     media_seconds:    how often at most home's checkpoints of a replayed service come onto the
                       medium during a session, in pauses; 0: not
     durability:       `each` operation is durable in the journal before it is sent; `interval`;
@@ -67,6 +68,7 @@ class ClientSettings:
     surrogates: dict[str, Peer] = field(default_factory=dict)
     allowed_signers: Path = field(default_factory=lambda: config_dir() / "allowed_signers")
     media: str = ""
+    plugged_services: tuple[str, ...] = ()
     media_seconds: float = 20.0
     durability: Durability = "each"
     policy: Policy = "all"
@@ -86,6 +88,8 @@ class ClientSettings:
         Limit.parse(self.provisional)
         for name in (*self.surrogates, *([self.name] if self.name else [])):
             check_name(name, "host")
+        for service in self.plugged_services:
+            check_name(service, "service")
         if RESERVED in self.surrogates:
             raise BadName(f"{RESERVED} cannot name a surrogate", why="it names the home server")
 

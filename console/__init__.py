@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a person at a terminal sees of any of the three programs.
+"""What a person at a terminal or a desktop sees of any of the three programs.
 
 - startup: Ctrl-C is quiet before the rest is imported
 - program: a click group run as a program: errors become one line and an exit code
@@ -10,6 +10,7 @@
 - output: the same answer as a table for people or as JSON for programs
 - invitation: a code for pairing, as a QR code and in words
 - findings: what is missing, each with its remedy
+- desktop: a notification on it
 - logs: logging, configured by programs only
 """
 
@@ -19,6 +20,7 @@ from satchel.deferred import deferred
 
 if TYPE_CHECKING:
     from console.commands import program_group
+    from console.desktop import Desktop
     from console.findings import Finding, Severity, exit_code, show_findings
     from console.invitation import show_code
     from console.logs import log_to_stderr
@@ -40,6 +42,7 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "Desktop",
     "Finding",
     "Severity",
     "bar",

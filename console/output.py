@@ -58,9 +58,14 @@ def print_table(table: Table) -> None:
     from rich.console import Console
 
     console = Console()
-    if not console.is_terminal:
-        console = Console(width=PIPE_WIDTH)
-    console.print(table)
+    if console.is_terminal:
+        console.print(table)
+        return
+    piped = Console(width=PIPE_WIDTH)
+    with piped.capture() as captured:
+        piped.print(table)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
 
 
 def size(count: int) -> str:
@@ -90,7 +95,7 @@ def _cell(key: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.2f}"
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_cell(key, item)}" for name, item in value.items())
+        return ", ".join(f"{name} {_cell(key, item)}" for name, item in value.items()) or "-"
     if isinstance(value, list | tuple):
-        return ", ".join(str(item) for item in value)
+        return ", ".join(str(item) for item in value) or "-"
     return _MOMENT.sub(r"\1 \2", str(value))

@@ -11,7 +11,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-ALWAYS = ("python3-certifi", "python3-jinja2", "python3-markupsafe", "python3-rich")
+ALWAYS = (
+    "python3-certifi",
+    "python3-jeepney",
+    "python3-jinja2",
+    "python3-markupsafe",
+    "python3-rich",
+    "python3-segno",
+    "python3-spake2",
+    "python3-tomlkit",
+    "python3-zeroconf",
+)
 """Debian 12's are new enough."""
 
 LINE = re.compile(r"(?P<wheel>\S+==\S+ --hash=\S+) +# (?P<package>\S+) (?P<minimum>\S+)")

@@ -1,20 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a person does with media themselves: find them, look at them, mend them, take them out.
-
-A medium is known by its UUID. Wherever a path is asked for, the UUID will do: the medium is looked
-for among what is mounted.
-"""
+"""What a person does with media themselves: look at them, mend them."""
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import logging
-import os
-import re
-import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,32 +12,17 @@ from typing import Any
 from chunkstore import (
     Media,
     MediaCheckpoint,
-    MediaDamaged,
     MediaGone,
-    MediaNotFound,
     MediaReport,
     SealKeys,
-    media_uuid,
 )
 from images import Manifest, read_manifest
-from replay import Log, LogBusy, logs_in
-from satchel.errors import ConflictError, IntegrityError, SatchelError, UnavailableError
+from replay import Log, logs_in
+from satchel.errors import IntegrityError, SatchelError
 from satchel.ids import CHUNK_REF_SIZE, OperationNumber
 from satchel.progress import Progress, silent
 
 logger = logging.getLogger(__name__)
-
-MOUNTS = Path("/proc/self/mountinfo")
-
-UNMOUNT_SECONDS = 120.0
-"""How long a medium may take to write what is waiting for it."""
-
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_ESCAPED = re.compile(r"\\([0-7]{3})")
-
-
-class MediaBusy(ConflictError):
-    """Somebody uses the medium."""
 
 
 @dataclass(frozen=True)
@@ -64,44 +39,6 @@ class Mended:
     bad_places: int
     checkpoints: dict[str, str]
     lost: dict[str, str]
-
-
-def find_media(place: str) -> Path:
-    """The folder that a path or a UUID stands for. Raises MediaNotFound."""
-    if not _UUID.fullmatch(place):
-        path = Path(place)
-        if path.is_dir():
-            return path.absolute()
-        raise MediaNotFound(f"there is no folder {place}", fix="mount the medium first")
-    for root in _mounted():
-        if _uuid_at(root) == place:
-            return root
-    raise MediaNotFound(
-        f"no medium {place} is mounted",
-        fix="plug it in and mount it; `satchel-home media ls` shows those that are",
-    )
-
-
-def mounted_media(keys: SealKeys | None = None) -> list[dict[str, Any]]:
-    """Every medium that is mounted: uuid, path, newest generation, free bytes."""
-    rows: list[dict[str, Any]] = []
-    for root in _mounted():
-        if _uuid_at(root) is None:
-            continue
-        try:
-            with Media.open(root, keys) as media:
-                rows.append(
-                    {
-                        "uuid": media.uuid,
-                        "path": str(root),
-                        "generation": media.newest,
-                        "checkpoints": len(media.checkpoints()),
-                        "free_bytes": media.free_bytes(),
-                    }
-                )
-        except SatchelError as error:
-            logger.warning("%s", error)
-    return rows
 
 
 def media_contents(root: Path, keys: SealKeys | None = None) -> list[dict[str, Any]]:
@@ -198,28 +135,6 @@ def recover_media(root: Path, progress: Progress = silent, keys: SealKeys | None
         )
 
 
-def eject_media(root: Path, keys: SealKeys | None = None) -> dict[str, Any]:
-    """Make everything on media durable and unmount it, so that it can be pulled out.
-
-    A folder that is no mount of its own is synced and stays. Raises MediaNotFound, MediaBusy when
-    a client's log or another program uses it, MediaGone when what waits cannot be written.
-    """
-    with Media.open(root, keys) as media:
-        uuid, generation = media.uuid, media.newest
-    for path in logs_in(root / "satchel" / "log"):
-        _require_free(path)
-    _sync_file_system(root)
-    unmounted = os.path.ismount(root)
-    if unmounted:
-        _unmount(root)
-    return {
-        "uuid": uuid,
-        "path": str(root),
-        "generation": generation,
-        "unmounted": unmounted,
-    }
-
-
 def _commit_again(
     media: Media, newest: dict[str, tuple[Manifest, MediaCheckpoint]], *, nothing_lost: bool
 ) -> int:
@@ -281,82 +196,3 @@ def _last_logged(path: Path) -> int | None:
     except SatchelError as error:
         logger.warning("%s", error)
         return None
-
-
-OURS = ("fuse", "fuse.satchel")
-"""Types of file systems of machines' memory and of shares. One whose program hangs would hang who
-looks, and there is no medium."""
-
-
-def _mounted() -> Iterator[Path]:
-    """Where something is mounted that has our folder. What cannot be looked at is no medium: a
-    FUSE mount whose program died, somebody else's folder."""
-    for line in MOUNTS.read_text().splitlines():
-        if line.partition(" - ")[2].split(" ")[0] in OURS:
-            continue
-        path = Path(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), line.split(" ")[4]))
-        try:
-            ours = (path / "satchel").is_dir()
-        except OSError as error:
-            logger.debug("no medium is looked for at %s: %s", path, error)
-            continue
-        if ours:
-            yield path
-
-
-def _uuid_at(root: Path) -> str | None:
-    try:
-        return media_uuid(root)
-    except (MediaDamaged, MediaGone):
-        return None
-
-
-def _require_free(path: Path) -> None:
-    """A client that writes the log has it locked."""
-    try:
-        Log.open(path, read_only=False).close()
-    except LogBusy as error:
-        raise MediaBusy(
-            f"the medium with {path} is in use", why=str(error), fix="`satchel stop` ends it"
-        ) from error
-    except SatchelError as error:
-        logger.warning("%s", error)
-
-
-def _sync_file_system(root: Path) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        if libc.syncfs(descriptor) != 0:
-            code = ctypes.get_errno()
-            raise MediaGone(
-                f"cannot write out the medium at {root}",
-                why=os.strerror(code),
-                fix="`satchel-home media verify` shows what is whole",
-            )
-    finally:
-        os.close(descriptor)
-
-
-def _unmount(root: Path) -> None:
-    try:
-        done = subprocess.run(
-            ["umount", str(root)],
-            capture_output=True,
-            text=True,
-            timeout=UNMOUNT_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnavailableError(
-            f"cannot unmount {root}", why=str(error), fix="it is synced; unmount it yourself"
-        ) from error
-    if done.returncode == 0:
-        return
-    why = done.stderr.strip().splitlines()[-1:] or [os.strerror(errno.EIO)]
-    if "busy" in why[0]:
-        fix = f"end what uses it (`fuser -vm {root}`), then eject it again; it is synced"
-        raise MediaBusy(f"cannot unmount {root}", why=why[0], fix=fix)
-    raise UnavailableError(
-        f"cannot unmount {root}", why=why[0], fix="it is synced; unmount it yourself"
-    )

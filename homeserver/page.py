@@ -8,14 +8,15 @@ import logging
 import threading
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
-from chunkstore import SealKeys
+from chunkstore import SealKeys, mounted_media
 from homeserver.home import Home
-from homeserver.media import mounted_media
 from homeserver.shares import Shares
-from satchel.errors import SatchelError
-from wire import Lasting, View
+from replay import eject_media
+from satchel.errors import NotFoundError, SatchelError
+from wire import Lasting, Page, View
 
 logger = logging.getLogger(__name__)
 
@@ -39,11 +40,19 @@ SERVICE_COLUMNS = (
     "failure",
 )
 
+EJECT = {"name": "eject", "key": "uuid", "label": "Eject"}
+
 MEDIA_COLUMNS = ("uuid", "path", "generation", "checkpoints", "free_bytes")
 
 SHARE_COLUMNS = ("name", "path", "policy", "nodes")
 
 NODE_COLUMNS = ("share", "node", "connected", "open_files", "behind_bytes", "since_seconds")
+
+
+def home_page(home: Home, shares: Shares, port: int) -> Page:
+    """The page while it is served. Raises what Page raises."""
+    view = HomeView(home, shares)
+    return Page(view, port, {"eject": view.eject})
 
 
 class HomeView:
@@ -69,13 +78,28 @@ class HomeView:
             "title": "Home",
             "sections": [
                 {"title": "Services", "columns": SERVICE_COLUMNS, "rows": services},
-                {"title": "Media", "columns": MEDIA_COLUMNS, "rows": self._media()},
+                {
+                    "title": "Media",
+                    "columns": MEDIA_COLUMNS,
+                    "rows": self._media(),
+                    "action": EJECT,
+                },
                 {"title": "Shares", "columns": SHARE_COLUMNS, "rows": shares.listed()},
                 {"title": "How far shares are behind", "columns": NODE_COLUMNS, "rows": nodes},
                 {"title": "Store", "facts": self._store()},
                 {"title": "This host", "facts": facts},
             ],
         }
+
+    def eject(self, uuid: str) -> None:
+        """Write out a medium, and unmount it. Any thread. Raises NotFoundError, and what
+        eject_media raises."""
+        keys = self._home.settings.media_keys
+        root = next((row["path"] for row in mounted_media(keys) if row["uuid"] == uuid), None)
+        if root is None:
+            raise NotFoundError(f"no medium {uuid[:80]} is mounted")
+        eject_media(Path(root), keys)
+        self._media.forget()
 
 
 class _Media:
@@ -97,6 +121,10 @@ class _Media:
         if self._thread:
             self._thread.join(PATIENCE_SECONDS)
         return self._rows
+
+    def forget(self) -> None:
+        """They are looked at anew. Any thread."""
+        self._begun = float("-inf")
 
     def _look(self) -> None:
         try:

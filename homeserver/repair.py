@@ -20,9 +20,8 @@ from stat import S_ISSOCK
 from typing import Any
 from urllib.parse import urlsplit
 
-from chunkstore import ChunkInvalid, Media, SealKeys, Store, split_refs
+from chunkstore import ChunkInvalid, Media, SealKeys, Store, find_media, split_refs
 from homeserver.hurt import count_lost, lacking, needs_of
-from homeserver.media import find_media
 from satchel.errors import NotFoundError, SatchelError, UsageError
 from satchel.ids import BLOCK_SIZE, ChunkRef, chunk_id
 from satchel.paths import config_dir

@@ -47,6 +47,8 @@ class HomeSettings:
     unpacked_mib:      blocks of settled content that machines have read are kept for the next that
         reads them, at most so many and a sixteenth of what is free; gone when the daemon ends.
         Machines in cells share none of it
+    plugged_sync:      bring the newest checkpoints onto a sealed medium of this home's when it is
+        plugged in, and say on the desktop when it can be pulled out
     cell:              `auto`: each machine runs in a cell, wherever this host can make one; `off`:
                        they run with this program's rights
     cell_off_as_root:  run as root without cells, too. Whoever breaks out of a guest is root then,
@@ -75,6 +77,7 @@ class HomeSettings:
     share_lease_seconds: float = 10.0
     settle: bool = True
     unpacked_mib: int = 1024
+    plugged_sync: bool = False
     cell: Literal["auto", "off"] = "auto"
     cell_off_as_root: bool = False
     accelerator: Literal["", "auto", "kvm", "tcg"] = ""

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         ServiceTimeout,
     )
     from replay.diagnosis import Cause, Difference, examine, explain
+    from replay.ejecting import Ejected, eject_media
     from replay.guards import Guard, StreamRefused
     from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
     from replay.operations import (
@@ -92,6 +93,7 @@ __all__ = [
     "Difference",
     "Durability",
     "Early",
+    "Ejected",
     "Guard",
     "Log",
     "LogBusy",
@@ -120,6 +122,7 @@ __all__ = [
     "answers_in",
     "decode_operations",
     "decode_piece",
+    "eject_media",
     "encode_answers",
     "encode_operations",
     "encode_piece",

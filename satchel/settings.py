@@ -148,6 +148,8 @@ def _convert(hint: Any, value: Any, source: _Source, key: str) -> Any:
     if kind is None and _is_plain(hint, value):
         return hint(value)
     name = getattr(hint, "__name__", str(hint))
+    if kind is tuple:
+        name = 'a list, such as ["notes"]'
     if kind is typing.Literal:
         name = f"one of {', '.join(map(str, inner))}"
     raise SettingsError(f"{source.place(key)}: {key} must be {name}", why=f"it is {value!r}")

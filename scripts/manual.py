@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Makes what a package has beside the programs, from their commands: a man page each, and what the
-shells complete.
+"""Makes what a package has beside the programs, from their commands: a man page of each program and
+of each command, and what the shells complete.
 
 .venv/bin/python scripts/manual.py FOLDER
-    man/PROGRAM.1, bash/PROGRAM, zsh/_PROGRAM, fish/PROGRAM.fish in that folder
+    man/PROGRAM/PROGRAM.1, man/PROGRAM/PROGRAM-COMMAND.1 (a group of commands is one page),
+    bash/PROGRAM, zsh/_PROGRAM, fish/PROGRAM.fish in that folder
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -30,6 +31,9 @@ FILES = {
     "satchel-home": "home.toml",
     "satchel-surrogate": "surrogate.toml",
 }
+Found = tuple[Sequence[str], click.Command]
+"""The words that lead to a command, and the command."""
+
 PLACES = {"bash": "bash/{}", "zsh": "zsh/_{}", "fish": "fish/{}.fish"}
 
 
@@ -39,7 +43,7 @@ def man_page(program: str) -> str:
     group: click.Group = importlib.import_module(package).group
     what = (group.help or "").strip().splitlines()[0].rstrip(".")
     lines = [
-        f'.TH {program.upper()} 1 {_day()} "Satchel {version("satchel")}" "Satchel"',
+        _heading(program),
         ".SH NAME",
         f"{_text(program)} \\- {_text(what[:1].lower() + what[1:])}",
         ".SH SYNOPSIS",
@@ -50,11 +54,60 @@ def man_page(program: str) -> str:
         ".SH COMMANDS",
     ]
     for path, command in commands_of(package):
-        lines += [f".SS {_text(' '.join([program, *path, *arguments_of(command)]))}"]
-        for number, paragraph in enumerate(help_of(command).split("\n\n")):
-            lines += [*([".PP"] if number else []), _text(paragraph)]
+        lines += [f".SS {_text(_usage(program, path, command))}", *_paragraphs(command)]
         lines += _options(command)
-    return "\n".join([*lines, *_ending(program)]) + "\n"
+    others = [name for name in PROGRAMS if name != program]
+    return "\n".join([*lines, *_ending(program, [*others, *command_pages(program)])]) + "\n"
+
+
+def command_pages(program: str) -> dict[str, str]:
+    """The pages of its commands, by their names such as `satchel-run`. A group is one page. Where a
+    program has that name, as `satchel-surrogate`, the page is the program's."""
+    below: dict[str, list[Found]] = {}
+    for path, command in commands_of(PROGRAMS[program]):
+        below.setdefault(f"{program}-{path[0]}", []).append((path, command))
+    return {
+        name: _command_page(program, name, found)
+        for name, found in below.items()
+        if name not in PROGRAMS
+    }
+
+
+def _command_page(program: str, name: str, found: list[Found]) -> str:
+    (path, first), *_ = found
+    group = importlib.import_module(PROGRAMS[program]).group
+    listed = (group.commands[path[0]].help or "").rstrip(".")
+    lines = [
+        _heading(name),
+        ".SH NAME",
+        f"{_text(name)} \\- {_text(listed[:1].lower() + listed[1:])}",
+        ".SH SYNOPSIS",
+    ]
+    for number, (words, command) in enumerate(found):
+        lines += [*([".br"] if number else []), f".B {_text(_usage(program, words, command))}"]
+    if len(found) == 1 and len(path) == 1:
+        lines += [".SH DESCRIPTION", *_paragraphs(first)]
+        if options := [*_options(first)]:
+            lines += [".SH OPTIONS", *options]
+    else:
+        lines += [".SH COMMANDS"]
+        for words, command in found:
+            lines += [f".SS {_text(_usage(program, words, command))}", *_paragraphs(command)]
+            lines += _options(command)
+    return "\n".join([*lines, *_ending(program, [program])]) + "\n"
+
+
+def _usage(program: str, path: Sequence[str], command: click.Command) -> str:
+    return " ".join([program, *path, *arguments_of(command)])
+
+
+def _paragraphs(command: click.Command) -> Iterator[str]:
+    for number, paragraph in enumerate(help_of(command).split("\n\n")):
+        yield from [*([".PP"] if number else []), _text(paragraph)]
+
+
+def _heading(name: str) -> str:
+    return f'.TH {name.upper()} 1 {_day()} "Satchel {version("satchel")}" "Satchel"'
 
 
 def _day() -> str:
@@ -75,7 +128,7 @@ def _metavar(option: click.Option, command: click.Command) -> str:
     return option.make_metavar(click.Context(command))
 
 
-def _ending(program: str) -> Iterator[str]:
+def _ending(program: str, others: Iterable[str]) -> Iterator[str]:
     yield from (".SH FILES", ".TP", f".I ~/.config/satchel/{FILES[program]}")
     yield from ("Settings.", ".TP", f".I /etc/satchel/{FILES[program]}")
     yield _text("Settings of this machine, where a user has none.")
@@ -85,8 +138,9 @@ def _ending(program: str) -> Iterator[str]:
         yield from (".TP", f".B {root.exit_code}", _text(meaning))
     yield from (".TP", ".B 1", "A defect.")
     yield from (".TP", ".B 130", _text("It was interrupted by Ctrl-C."))
-    others = ", ".join(f"\\fB{_text(name)}\\fR(1)" for name in PROGRAMS if name != program)
-    yield from (".SH SEE ALSO", others)
+    named = sorted(set(others))
+    yield ".SH SEE ALSO"
+    yield ", ".join(f"\\fB{_text(name)}\\fR(1)" for name in named)
 
 
 def _text(text: str) -> str:
@@ -107,7 +161,8 @@ def completion(program: str, shell: str) -> str:
 def main() -> None:
     out = Path(sys.argv[1])
     for program in PROGRAMS:
-        made = {f"man/{program}.1": man_page(program)}
+        made = {f"man/{program}/{program}.1": man_page(program)}
+        made |= {f"man/{program}/{name}.1": page for name, page in command_pages(program).items()}
         made |= {place.format(program): completion(program, s) for s, place in PLACES.items()}
         for name, text in made.items():
             (out / name).parent.mkdir(parents=True, exist_ok=True)

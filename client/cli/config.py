@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from client.configuration import configuration
@@ -28,7 +30,7 @@ def get(context: click.Context, key: str, as_json: bool) -> None:
     if as_json or isinstance(value, dict):
         show(value, as_json=as_json)
     else:
-        click.echo(str(value).lower() if isinstance(value, bool) else value)
+        click.echo(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 @command.command("set")

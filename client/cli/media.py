@@ -4,21 +4,80 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from chunkstore import Media, media_uuid
+from chunkstore import Media, await_media, find_media, media_uuid, mounted_media
+from client.plugged import run_plugged
 from client.settings import ClientSettings
-from console import bar, json_option, show
+from console import Desktop, bar, json_option, note, program_path, show
 from images import read_first, relocate
+from replay import eject_media
 from satchel.errors import UsageError
 
 
 @click.group("media")
 def command() -> None:
     """The medium that you carry. `satchel-home media` does what needs home."""
+
+
+@command.command("ls")
+@json_option
+@click.pass_obj
+def ls(settings: ClientSettings, as_json: bool) -> None:
+    """List the media that are mounted."""
+    rows = mounted_media(settings.media_keys)
+    show(rows, as_json=as_json)
+    if not rows:
+        note("no medium is mounted; `satchel whereis` says what is on one")
+
+
+@command.command("eject")
+@click.argument("media", required=False)
+@json_option
+@click.pass_obj
+def eject(settings: ClientSettings, media: str | None, as_json: bool) -> None:
+    """Write out what waits for MEDIA, and unmount it.
+
+    MEDIA is its path, its UUID or its device [default: the settings' media]. It is refused while a
+    session uses it.
+    """
+    if not (media or settings.media):
+        raise UsageError("no medium is named", fix="say where it is mounted")
+    ejected = eject_media(find_media(media or settings.media), settings.media_keys)
+    show(asdict(ejected), as_json=as_json)
+    note(str(ejected))
+
+
+@command.command("plugged")
+@click.argument("device")
+@json_option
+@click.pass_context
+def plugged(context: click.Context, device: str, as_json: bool) -> None:
+    """Run the services on the medium that was plugged in.
+
+    Those that client.toml names in `plugged-services`; without it nothing happens. systemd runs it,
+    as `satchel-plugged@`. The desktop shows where the services are used. When `satchel stop` has
+    ended their sessions the medium is ejected, and the desktop says that it can be pulled out.
+    DEVICE is waited for until it is mounted; a path will do. Media that are not sealed, or that no
+    key here opens, are left alone.
+    """
+    settings: ClientSettings = context.obj
+    if not settings.plugged_services:
+        note("client.toml names no `plugged-services`: nothing is done")
+        return
+    root = await_media(device)
+    if root is None:
+        note(f"{device} has no medium of Satchel's: nothing is done")
+        return
+    settings.make_folders()
+    config = context.find_root().params.get("config")
+    satchel = [str(program_path()), *(["--config", str(config)] if config else ())]
+    with Desktop("Satchel") as desktop:
+        show(run_plugged(settings, root, satchel, desktop), as_json=as_json)
 
 
 @command.command("defrag")
@@ -46,11 +105,9 @@ def defrag(settings: ClientSettings, root: Path | None, as_json: bool) -> None:
 
 @command.command("unlock")
 @click.argument("root", required=False, type=click.Path(path_type=Path, file_okay=False))
-@click.option(
-    "--phrase", prompt="recovery phrase", hide_input=True, help="That `media init` printed."
-)
+@click.option("--phrase", help="That `media init` printed [default: asked for on the terminal].")
 @click.pass_obj
-def unlock(settings: ClientSettings, root: Path | None, phrase: str) -> None:
+def unlock(settings: ClientSettings, root: Path | None, phrase: str | None) -> None:
     """Open a sealed medium with its recovery phrase.
 
     From then on this client opens it. ROOT is where it is mounted [default: the settings' media].
@@ -58,6 +115,10 @@ def unlock(settings: ClientSettings, root: Path | None, phrase: str) -> None:
     """
     if root is None and not settings.media:
         raise UsageError("no medium is named", fix="say where it is mounted")
+    if phrase is None:
+        if not sys.stdin.isatty():
+            raise UsageError("there is no terminal to ask for the phrase", fix="give --phrase")
+        phrase = str(click.prompt("recovery phrase", hide_input=True))
     place = root or Path(settings.media)
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     settings.media_keys.unlock(place, media_uuid(place), phrase)

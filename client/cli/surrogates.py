@@ -10,7 +10,7 @@ import click
 
 from client.nearby import nearby
 from client.settings import ClientSettings
-from console import json_option, show
+from console import json_option, note, show
 from wire import surrogates_here
 
 COLUMNS = ("name", "known", "address", "port", "round_trip_ms", "runs", "load_percent", "price")
@@ -32,3 +32,5 @@ def command(settings: ClientSettings, as_json: bool) -> None:
             row["round_trip_ms"] = None if seconds is None else seconds * 1000
             row["load_percent"] = row["load"]
     show(rows, as_json=as_json, columns=COLUMNS)
+    if not rows:
+        note("none is near or known: `satchel pair CODE --at HOST --name NAME` gets to know one")

@@ -131,8 +131,13 @@ class Context:
             return here(store, progress)
 
     def follow(self, title: str, path: str, body: Any, *, quiet: bool) -> Any:
-        """What the daemon answers to a long request, with a bar meanwhile. Ctrl-C stops the work
-        there, and waits for what it has begun to be put away."""
+        """What the daemon answers to a long request, with a bar meanwhile; else as `ask`."""
+        with bar(title, quiet=quiet) as progress:
+            return self.ask(title, path, body, progress)
+
+    def ask(self, title: str, path: str, body: Any, progress: Progress) -> Any:
+        """What the daemon answers to a long request. Ctrl-C stops the work there, and waits for
+        what it has begun to be put away."""
         daemon, word = self.daemon(), secrets.token_hex(8)
         call: Future[Any] = Future()
 
@@ -143,19 +148,18 @@ class Context:
                 call.set_exception(error)
 
         asking = threading.Thread(target=ask, name=title)
-        with bar(title, quiet=quiet) as progress:
-            try:
-                asking.start()  # an interrupt may come before this returns
-                while not _ended(call):
-                    with suppress(SatchelError):
-                        progress(**daemon.get_json(f"/v1/works/{word}"))
-            except KeyboardInterrupt:
-                while asking.is_alive():  # the daemon may not have begun with it yet
-                    with suppress(SatchelError):
-                        daemon.delete(f"/v1/works/{word}")
-                    asking.join(LOOK_SECONDS)
-                raise
-            return call.result()
+        try:
+            asking.start()  # an interrupt may come before this returns
+            while not _ended(call):
+                with suppress(SatchelError):
+                    progress(**daemon.get_json(f"/v1/works/{word}"))
+        except KeyboardInterrupt:
+            while asking.is_alive():  # the daemon may not have begun with it yet
+                with suppress(SatchelError):
+                    daemon.delete(f"/v1/works/{word}")
+                asking.join(LOOK_SECONDS)
+            raise
+        return call.result()
 
 
 def _ended(call: Future[Any]) -> bool:

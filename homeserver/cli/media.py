@@ -5,24 +5,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
-from chunkstore import Media, media_uuid, new_seal
-from console import bar, json_option, note, show
+from chunkstore import Media, await_media, find_media, media_uuid, mounted_media, new_seal
+from console import Desktop, bar, json_option, note, show
 from homeserver.carry import Doubtful
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
-from homeserver.media import (
-    eject_media,
-    find_media,
-    media_contents,
-    mounted_media,
-    recover_media,
-    verify_media,
-)
+from homeserver.media import media_contents, recover_media, verify_media
+from homeserver.plugged import sync_plugged
+from replay import eject_media
 from satchel.errors import IntegrityError, UsageError
+from satchel.progress import Progress
 
 MOUNTED = ("uuid", "path", "generation", "checkpoints", "free_bytes")
 LOGGED = ("service", "checkpoint", "operation", "created", "logged")
@@ -141,13 +139,51 @@ def sync(
     and the next sync goes on from what was copied.
     """
     root = find_media(media)
+    with bar("sync", quiet=as_json) as progress:
+        answer = _synced(context, root, progress, services, doubtful)
+    show(answer, as_json=as_json)
+    if not answer["checkpoints"]:
+        note("home has no checkpoint: `satchel-home checkpoint SERVICE` takes one")
+
+
+def _synced(
+    context: Context,
+    root: Path,
+    progress: Progress,
+    services: tuple[str, ...] = (),
+    doubtful: str = Doubtful.REFUSE.value,
+) -> dict[str, Any]:
+    """By the daemon where it has the store open."""
     if context.serving:
         body = {"media": str(root), "services": list(services), "doubtful": doubtful}
-        answer = context.follow("sync", "/v1/media/sync", body, quiet=as_json)
-    else:
-        with context.home() as home, bar("sync", quiet=as_json) as progress:
-            answer = asdict(home.sync(services, root, progress, Doubtful(doubtful)))
-    show(answer, as_json=as_json)
+        answer: dict[str, Any] = context.ask("sync", "/v1/media/sync", body, progress)
+        return answer
+    with context.home() as home:
+        return asdict(home.sync(services, root, progress, Doubtful(doubtful)))
+
+
+@command.command("plugged")
+@click.argument("device")
+@json_option
+@click.pass_obj
+def plugged(context: Context, device: str, as_json: bool) -> None:
+    """Sync the medium that was plugged in, and eject it.
+
+    Only where home.toml says `plugged-sync = true`. systemd runs it, as `satchel-home-plugged@`.
+    The desktop shows how far it is, and when the medium can be pulled out. DEVICE is waited for
+    until it is mounted; a path will do. Media that this home did not seal are left alone.
+    """
+    if not context.settings.plugged_sync:
+        note("home.toml does not say `plugged-sync = true`: nothing is done")
+        return
+    root = await_media(device)
+    if root is None:
+        note(f"{device} has no medium of Satchel's: nothing is done")
+        return
+    with Desktop("Satchel at home") as desktop:
+        keys = context.settings.media_keys
+        done = sync_plugged(root, keys, partial(_synced, context, root), desktop)
+    show(done, as_json=as_json)
 
 
 @command.command("defrag")
@@ -196,11 +232,8 @@ def verify(context: Context, media: str, as_json: bool) -> None:
 def eject(context: Context, media: str, as_json: bool) -> None:
     """Write out what waits for MEDIA, and unmount it."""
     ejected = eject_media(find_media(media), context.settings.media_keys)
-    show(ejected, as_json=as_json)
-    if ejected["unmounted"]:
-        note(f"{ejected['path']} can be pulled out")
-    else:
-        note(f"{ejected['path']} is a folder and no mount: it is written out, and stays")
+    show(asdict(ejected), as_json=as_json)
+    note(str(ejected))
 
 
 @command.command("recover")

@@ -16,12 +16,12 @@ from homeserver.cli.context import Context
 from homeserver.edge import EdgeDoors, GrantShelf
 from homeserver.home import Home
 from homeserver.metrics import HomeCollector
-from homeserver.page import HomeView
+from homeserver.page import home_page
 from homeserver.shares import Shares, ShareShelf
 from homeserver.uplink import Helper
 from homeserver.work import Works
 from hypervisor import choose_driver
-from wire import Page, metrics_app, serve
+from wire import metrics_app, serve
 
 METRICS_MAX_BODY = 1 << 10
 
@@ -63,7 +63,7 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
                 ExitStack() as stack,
             ):
                 if web is not None:
-                    page = stack.enter_context(Page(HomeView(home, shares), web))
+                    page = stack.enter_context(home_page(home, shares, web))
                     click.echo(f"web page: {page.link}", err=True)
                 for line in helper.said():
                     note(line)

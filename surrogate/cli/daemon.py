@@ -39,9 +39,9 @@ def as_operator(
     """What the running one answers to its operator; fields: of the JSON object that is sent. Raises
     as `daemon`, and what a request raises."""
     body = json.dumps(fields).encode() if fields else b""
-    headers = credentials(settings.run)
-    if fields:
-        headers["Content-Type"] = "application/json"
     with daemon(settings) as surrogate:
+        headers = credentials(settings.run)
+        if fields:
+            headers["Content-Type"] = "application/json"
         answer = surrogate.request(method, path, body=body, headers=headers)
         return dict(json.loads(answer.body))

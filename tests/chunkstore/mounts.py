@@ -51,21 +51,27 @@ def remount(root: Path, option: str) -> None:
 @contextmanager
 def exfat(folder: Path, size: int) -> Iterator[Path]:
     """A mounted exFAT file system of `size` bytes, everything for it in `folder`. Needs root."""
-    image = folder / "exfat.img"
-    with image.open("wb") as file:
-        file.truncate(size)
-    subprocess.run(["mkfs.exfat", str(image)], check=True, capture_output=True)
-    made = subprocess.run(
-        ["losetup", "--find", "--show", str(image)], check=True, capture_output=True, text=True
-    )
-    device = made.stdout.strip()
-    root = folder / "exfat"
-    root.mkdir()
-    try:
-        subprocess.run(["mount.exfat-fuse", device, str(root)], check=True, capture_output=True)
+    with device(folder, "exfat", size) as made:
+        root = folder / "exfat"
+        root.mkdir()
+        subprocess.run(["mount.exfat-fuse", made, str(root)], check=True, capture_output=True)
         try:
             yield root
         finally:
             subprocess.run(["umount", str(root)], check=True)
+
+
+@contextmanager
+def device(folder: Path, kind: str, size: int = 64 << 20) -> Iterator[str]:
+    """A block device of `size` bytes with an empty file system of that kind, in a file in `folder`.
+    Needs root."""
+    image = folder / f"{kind}.img"
+    with image.open("wb") as file:
+        file.truncate(size)
+    subprocess.run([f"mkfs.{kind}", str(image)], check=True, capture_output=True)
+    argv = ["losetup", "--find", "--show", str(image)]
+    made = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        yield made
     finally:
-        subprocess.run(["losetup", "--detach", device], check=True)
+        subprocess.run(["losetup", "--detach", made], check=True)

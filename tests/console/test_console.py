@@ -206,7 +206,7 @@ def test_a_table_of_one_thing(capsys: pytest.CaptureFixture[str]) -> None:
         ["list", "1,", "2"],
         ["bytes", "before", "2.0", "KiB"],
         ["tuple", "last,", "daily"],
-        ["none"],
+        ["none", "-"],
     ]
 
 

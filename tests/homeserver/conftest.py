@@ -87,14 +87,15 @@ class Bench:
         return sorted(path.name for path in (self.settings.run / "r").glob("*"))
 
 
-def program_of(bench: Bench, folder: Path) -> Program:
-    """Of the bench's home, with a configuration in that folder."""
+def program_of(bench: Bench, folder: Path, line: str = "", **variables: str) -> Program:
+    """Of the bench's home, with a configuration in that folder. line: more of it"""
     bench.settings.run.mkdir(exist_ok=True, mode=0o700)
     config = folder / "config" / "satchel"
     config.mkdir(parents=True)
     folders = {"data": bench.settings.data, "run": bench.settings.run}
-    (config / "home.toml").write_text("".join(f'{k} = "{v}"\n' for k, v in folders.items()))
-    return Program(folder)
+    text = "".join(f'{k} = "{v}"\n' for k, v in folders.items())
+    (config / "home.toml").write_text(text + line)
+    return Program(folder, **variables)
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from chunkstore import Media, MediaNotFound
+from chunkstore import Media, MediaNotFound, find_media, mounted_media
 from homeserver.api import home_app
-from homeserver.media import find_media, media_contents, mounted_media, recover_media, verify_media
+from homeserver.media import media_contents, recover_media, verify_media
 from homeserver.service import Checkpoint
 from homeserver.work import Works, WorkStopped
 from images import Manifest, write_checkpoints
@@ -323,14 +323,14 @@ def test_a_mount_whose_program_died_is_passed_by(
     fuse = subprocess.Popen(["nbdfuse", str(dead), "--command", "nbdkit", "-s", "null", "1M"])
     mounts = tmp_path / "mounts"
     mounts.write_text("".join(f"1 2 0:3 / {root} rw - x y rw\n" for root in (dead, media)))
-    monkeypatch.setattr("homeserver.media.MOUNTS", mounts)
+    monkeypatch.setattr("chunkstore.mounts.MOUNTS", mounts)
     try:
         assert eventually(dead.is_mount)
         fuse.kill()
         fuse.wait()
         with pytest.raises(OSError, match="not connected"):
             (dead / "satchel").stat()
-        caplog.set_level(logging.DEBUG, logger="homeserver.media")
+        caplog.set_level(logging.DEBUG, logger="chunkstore.mounts")
         with Media.open(media) as opened:
             uuid = opened.uuid
         assert find_media(uuid) == media

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
-from homeserver.page import HomeView
+from chunkstore import Media
+from homeserver.page import home_page
 from homeserver.shares import Shares, ShareShelf
 from shares.home import ShareRecord
 from tests.browser import NOVNC
+from tests.chunkstore.mounts import tmpfs
 from tests.homeserver.conftest import Bench
 from tests.needs import requires
 from tests.pages import require_every_look, require_keyboard, seen, text
@@ -41,7 +44,7 @@ def page_of(bench: Bench, folder: Path) -> Iterator[Page]:
     shelf = ShareShelf(settings.shares)
     with closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares:
         shares.add(ShareRecord(name="papers", path=str(folder)))
-        with Page(HomeView(bench.home, shares)) as page:
+        with home_page(bench.home, shares, 0) as page:
             yield page
 
 
@@ -54,6 +57,25 @@ def test_it_shows_services_and_shares(bench: Bench, tmp_path: Path) -> None:
     assert [(row["share"], row["node"], row["behind_bytes"]) for row in behind] == [
         ("papers", "home", 0)
     ]
+
+
+@requires("root", "mount")
+def test_a_medium_is_ejected_by_its_button(bench: Bench, tmp_path: Path) -> None:
+    stick, papers = tmp_path / "stick", tmp_path / "papers"
+    papers.mkdir()
+    with tmpfs(stick), page_of(bench, papers) as page:
+        with Media.init(stick) as media:
+            uuid = media.uuid
+        with httpx.Client(base_url=f"http://127.0.0.1:{page.port}") as client:
+            assert client.post("/act/eject", json={"key": uuid}).status_code == 403
+            client.get(page.link)
+            assert client.post("/act/eject", json={"key": str(stick)}).status_code == 404
+            assert stick.is_mount()
+            assert client.post("/act/eject", json={"key": uuid}).status_code == 200
+            assert not stick.is_mount()
+            assert client.post("/act/eject", json={"key": uuid}).status_code == 404
+        assert uuid not in str(rows(page)["Media"])
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(stick)], check=True)
 
 
 @pytest.mark.nightly

@@ -74,19 +74,26 @@ EVERY_LINE = pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("program", PROGRAMS)
 @requires("mandoc")
 def test_a_man_page_is_well_formed_and_has_every_command(manual: Path, program: str) -> None:
-    page = manual / "man" / f"{program}.1"
-    checked = subprocess.run(
-        ["mandoc", "-T", "lint", "-W", "warning", page], check=False, capture_output=True, text=True
-    )
+    pages = sorted((manual / "man" / program).glob("*.1"))
+    argv = ["mandoc", "-T", "lint", "-W", "warning", *map(str, pages)]
+    checked = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert checked.stdout + checked.stderr == ""
-    text = subprocess.run(
-        ["mandoc", "-T", "ascii", page], check=True, capture_output=True, text=True
-    ).stdout
-    shown = " ".join(re.sub(r".\x08", "", text).split())
     reference = tree.text(Path("docs/commands.md"))
     usages = [u for u in re.findall(r"^### `(.+)`$", reference, re.M) if u.split()[0] == program]
     assert len(usages) > 3
+    shown = page_text(manual / "man" / program / f"{program}.1")
     assert [usage for usage in usages if usage not in shown] == []
+    for usage in usages:
+        name = "-".join(usage.split()[:2])
+        assert name in PROGRAMS or usage in page_text(manual / "man" / program / f"{name}.1")
+        assert f"{name}(1)" in shown
+
+
+def page_text(page: Path) -> str:
+    """As a person sees it, without what makes it bold, in one line."""
+    argv = ["mandoc", "-T", "ascii", str(page)]
+    text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    return " ".join(re.sub(r".\x08", "", text).split())
 
 
 @EVERY_LINE
