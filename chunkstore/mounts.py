@@ -116,7 +116,7 @@ def require_sealed(root: Path, keys: SealKeys) -> list[MediaCheckpoint]:
     """The checkpoints on a medium that is used because it was plugged in, and not because a person
     named it. Raises MediaInClear, and as Media.open does."""
     with Media.open(root, keys) as media:
-        if not media.sealed:
+        if media.seal is None:
             raise MediaInClear(
                 f"the medium at {root} is not used by itself",
                 why="it is not sealed, so anybody may have made it, and may read it",
