@@ -44,7 +44,7 @@ def exported(home: Host, mobile: Host, folder: Path) -> Iterator[Path]:
             (CONTROL / name).write_text(str(GRACE_SECONDS))
         _run(home, "exportfs", "-o", TERMS, f"{mobile.address}:{root}")
         stack.callback(_run, home, "exportfs", "-ua")
-        mountd = subprocess.Popen([*home.prefix, "rpc.mountd", "-F", "-N", "3"])
+        mountd = subprocess.Popen([*home.prefix, "rpc.mountd", "-F", "-N", "2", "-N", "3"])
         stack.callback(mountd.wait)
         stack.callback(mountd.terminate)
         _run(home, "rpc.nfsd", "-N", "3", "-V", "4.2", str(SERVERS))
