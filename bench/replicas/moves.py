@@ -13,7 +13,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,32 +39,34 @@ PART = 0.99
 
 @dataclass
 class Stage:
-    """A testbed with a home that has `redis` on a stick."""
+    """A testbed with a home that has a service on a stick."""
 
     bed: Testbed
     roles: roles.Roles
     stick: media.Stick
     folder: Path
+    service: str = SERVICE
 
     @contextmanager
     def session(self, at: str | None) -> Iterator[int]:
         """`satchel run` with a replica at a surrogate, or with home alone; the local port."""
         options = ["--media", str(self.stick.root), "--json"]
         log = self.folder / "session.log"
-        process = self.roles.start_session(SERVICE, *options, log=log)
+        process = self.roles.start_session(self.service, *options, log=log)
         try:
             if at:
                 self.move(at, "replay")
             yield int(self.status()["port"])
         finally:
-            self.roles.satchel("stop", SERVICE, "--json")
+            self.roles.satchel("stop", self.service, "--json")
             process.wait(timeout=60)
 
     def status(self) -> dict[str, Any]:
-        return dict(self.roles.satchel("status", SERVICE, "--json"))
+        return dict(self.roles.satchel("status", self.service, "--json"))
 
     def move(self, to: str, route: str) -> dict[str, Any]:
-        return dict(self.roles.satchel("move", SERVICE, "--to", to, "--route", route, "--json"))
+        words = ("move", self.service, "--to", to, "--route", route, "--json")
+        return dict(self.roles.satchel(*words))
 
 
 def moves(quick: bool) -> Iterator[Figure]:
@@ -76,9 +78,12 @@ def moves(quick: bool) -> Iterator[Figure]:
 
 
 @contextmanager
-def stage() -> Iterator[Stage]:
-    """The service checkpointed and running at home, both surrogates empty."""
-    built.built_image(SERVICE)
+def stage(
+    service: str = SERVICE, before_launch: Callable[[roles.Role], object] = lambda home: None
+) -> Iterator[Stage]:
+    """The service checkpointed and running at home, both surrogates empty. before_launch: gets the
+    home, which has the service already."""
+    built.built_image(service)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="satchel-bench-")))
         bed = stack.enter_context(Testbed(TODAY))
@@ -88,14 +93,12 @@ def stage() -> Iterator[Stage]:
         for role in (actors.home, *actors.surrogates.values()):
             stack.callback(role.stop)
         actors.start()
-        for words in (
-            ("media", "init", stick.root, "--unsealed"),
-            ("service", "add", SERVICE),
-            ("launch", SERVICE),
-            ("checkpoint", SERVICE, "--media", stick.root),
-        ):
-            actors.home.command(*words, "--json")
-        yield Stage(bed, actors, stick, folder)
+        actors.home.command("media", "init", stick.root, "--unsealed", "--json")
+        actors.home.command("service", "add", service, "--json")
+        before_launch(actors.home)
+        actors.home.command("launch", service, "--json")
+        actors.home.command("checkpoint", service, "--media", stick.root, "--json")
+        yield Stage(bed, actors, stick, folder, service)
 
 
 def _move(made: Stage, route: str, rate: float) -> Iterator[Figure]:

@@ -15,7 +15,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -52,23 +52,29 @@ def move_figures(folder: Path, loads: tuple[int, ...], moves: int) -> Iterator[F
         "a session alone": session_moves,
     }
     for (about, way), kind, load in itertools.product(ways.items(), ("reads", "writes"), loads):
-        gaps: list[float] = []
-        totals, failed, rates = [], 0, []
+        programs: list[Program] = []
         for number in range(moves):
             name = f"{about.split()[1][0]}{kind[0]}{load}-{number}"
             with way(folder / name) as moving:
                 program = Program(moving, kind, load)
                 program.run()
-            gaps.append(program.gap)
-            totals.append(program.total)
-            rates.append(program.rate)
-            failed += program.failed
+            programs.append(program)
         title = f"shares, edge: move of {about}, {kind}, {load} op/s"
-        yield figure(f"{title}: longest gap", max(gaps) * 1e3, "ms", at_most=GAP_MS)
-        yield figure(f"{title}: median gap", statistics.median(gaps) * 1e3, "ms")
-        yield figure(f"{title}: the whole", statistics.median(totals) * 1e3, "ms")
-        yield figure(f"{title}: reached", statistics.median(rates), "op/s")
-        yield figure(f"{title}: failed", failed, "operations", at_most=0)
+        yield from of_programs(title, programs)
+
+
+def of_programs(title: str, programs: Sequence[Program]) -> Iterator[Figure]:
+    """Of moves of one kind, each with a program that has run."""
+    gaps = [program.gap for program in programs]
+    yield figure(f"{title}: longest gap", max(gaps) * 1e3, "ms", at_most=GAP_MS)
+    yield figure(f"{title}: median gap", statistics.median(gaps) * 1e3, "ms")
+    for about, values, unit in (
+        ("the whole", [program.total * 1e3 for program in programs], "ms"),
+        ("reached", [program.rate for program in programs], "op/s"),
+    ):
+        yield figure(f"{title}: {about}", statistics.median(values), unit)
+    failed = sum(program.failed for program in programs)
+    yield figure(f"{title}: failed", failed, "operations", at_most=0)
 
 
 class Program:
@@ -78,8 +84,9 @@ class Program:
     gap: the longest beyond the pace in which none ended, seconds; total: of the move; rate: reached
     before it"""
 
-    def __init__(self, moving: Moving, kind: str, load: int) -> None:
-        self._moving, self._kind, self._load = moving, kind, load
+    def __init__(self, moving: Moving, kind: str, load: int, seconds: float = SECONDS) -> None:
+        """seconds: before a move, and after it."""
+        self._moving, self._kind, self._load, self._seconds = moving, kind, load, seconds
         self._over = threading.Event()
         self.ends: list[float] = []
         self.failed = 0
@@ -96,14 +103,14 @@ class Program:
             return
         thread = threading.Thread(target=self._keep_on)
         thread.start()
-        time.sleep(SECONDS)
+        time.sleep(self._seconds)
         before = len(self.ends)
         self._move()
         began = self._moving.began
-        time.sleep(SECONDS)
+        time.sleep(self._seconds)
         self._over.set()
         thread.join()
-        self.rate = before / SECONDS
+        self.rate = before / self._seconds
         last = max(end for end in self.ends if end <= began)
         near = [end for end in self.ends if end >= last]
         gaps = [after - before for before, after in itertools.pairwise(near)]

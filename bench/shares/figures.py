@@ -19,6 +19,7 @@ from bench.shares.edge import edge_figures
 from bench.shares.faces import face_figures
 from bench.shares.least import LEAST, least
 from bench.shares.local import local_figures
+from bench.shares.machine_moves import machine_move_figures
 from bench.shares.network import Link
 from bench.shares.offload import photo_figures
 from bench.shares.photographs import photograph_figures
@@ -277,6 +278,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "scanned": scanned_figures,
     "small": small_figures,
     "edge": edge_figures,
+    "moves": machine_move_figures,
     "faces": face_figures,
 }
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The photo application with 45 photographs of 2 to 10 megapixels: a share, and rclone.
+"""The photo application with 45 photographs of 2 to 10 megapixels: a share, NFS and rclone.
 
 The photographs are taken at the mobile and enhanced at home, and the mobile reads each result as
 soon as it is told of. The link between is the testbed's. Programs read and write what the
@@ -8,14 +8,18 @@ application did once with Pillow, and nothing is processed: seconds are what fil
 
     share          two mounts, as in bench.shares.offload; the programs keep done.txt open
     rclone mount   the mobile mounts what `rclone serve webdav` serves of home's folder
+    NFS            the mobile mounts home's folder by NFS 4.2, both Debian's kernel, in a machine
+                   that is emulated, because a host's kernel need not have NFS
 
-With rclone the enhancer works in home's folder, and done.txt is opened for each read.
+With the last two the enhancer works in home's folder, and done.txt is opened for each read.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,11 +31,12 @@ from bench.shares.network import Link
 from bench.shares.offload import LINKS, Session, World, counted, files_alone, shaped
 from bench.shares.photo_files import DONE, INBOX, photos
 from shares.protocol import DelayedUpdate
-from testbed import await_up
+from testbed import await_up, debian_kernel
 
 PHOTOGRAPHS, FEW = 45, 3
 PREPARED = Path("bench-out") / "shares" / "photographs"
 PORT = 8080
+NFS_SECONDS = 3600.0
 MOUNT_TERMS = ("--vfs-cache-mode", "writes", "--vfs-write-back", "0s", "--dir-cache-time", "1s")
 SERVER_TERMS = ("--dir-cache-time", "0s")
 """By default each end keeps a listing for five minutes."""
@@ -48,7 +53,7 @@ def photograph_figures(quick: bool) -> Iterator[Figure]:
         yield from _figures("local folder", count, local)
         for link in LINKS[:1] if quick else LINKS:
             where = f"{link.round_trip * 1e3:.0f} ms"
-            for way, run in (("share", by_share), ("rclone", by_rclone)):
+            for way, run in (("share", by_share), ("rclone", by_rclone), ("NFS", by_nfs)):
                 place = folder / f"{way}-{where}".replace(" ", "-")
                 place.mkdir()
                 yield from _figures(f"{way}, {where}", count, run(prepared, place, link))
@@ -106,6 +111,24 @@ def _webdav(rclone: list[str], root: Path, address: str) -> Iterator[None]:
     finally:
         server.terminate()
         server.wait()
+
+
+def by_nfs(prepared: Path, folder: Path, link: Link) -> Session:
+    """In a machine of its own (bench.shares.nfs), where all is slower by what emulation costs."""
+    result = folder / "result"
+    words = (prepared, result, link.round_trip, link.rate)
+    argv = [sys.executable, "-m", "bench.shares.nfs", *map(str, words)]
+    code = debian_kernel.run(
+        argv,
+        seconds=NFS_SECONDS,
+        output=sys.stderr.fileno(),
+        modules=("nfsd", "nfsv4"),
+        memory="4G",
+        shared=folder,
+    )
+    if code:
+        raise subprocess.CalledProcessError(code, argv)
+    return Session(**json.loads(result.read_text()))
 
 
 __all__ = ["photograph_figures", "prepare"]

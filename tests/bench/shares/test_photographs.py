@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The photo application's files without its processing: in a folder, and by rclone over a link."""
+"""The photo application's files without its processing: a folder, rclone and NFS over a link."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.shares.network import Link
 from bench.shares.offload import files_alone
 from bench.shares.photo import program
 from bench.shares.photo_files import enhance, take
-from bench.shares.photographs import by_rclone
+from bench.shares.photographs import by_nfs, by_rclone
 from tests.needs import requires
 from tests.waiting import eventually
 
@@ -64,3 +64,16 @@ def test_rclone_brings_home_what_was_taken_and_back_what_was_made(
         files = list((prepared / kind).iterdir())
         assert count > sum(path.stat().st_size for path in files)
         assert all((place / "root" / kind / f.name).read_bytes() == f.read_bytes() for f in files)
+
+
+@pytest.mark.nightly
+@requires("root", "netns", "qemu-system-x86_64", "mmdebstrap", "exportfs")
+def test_nfs_takes_home_what_was_taken_and_back_what_was_made(
+    prepared: Path, tmp_path: Path
+) -> None:
+    """Who looks, and who enhances, ends when it has read what there is to be."""
+    place = tmp_path / "nfs"
+    place.mkdir()
+    session = by_nfs(prepared, place, Link(0.02, 20e6 / 8))
+    for kind, count in (("inbox", session.sent), ("enhanced", session.received)):
+        assert count > sum(path.stat().st_size for path in (prepared / kind).iterdir())
