@@ -177,11 +177,13 @@ class Roles:
         self._write_client_config()
 
     def restart_surrogate(self, name: str, *, empty: bool) -> None:
-        """Start a surrogate again, if `empty` with nothing in its cache."""
+        """Start a surrogate again, if `empty` with nothing but its keys: the client knows them."""
         role = self.surrogates[name]
         role.stop()
         if empty:
-            shutil.rmtree(role.folder / "data", ignore_errors=True)
+            for kept in (role.folder / "data").glob("*"):
+                if kept.name != "identity":
+                    shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
         role.start("surrogate.sock", [self.identity.public])
         self._write_client_config()
 
