@@ -43,7 +43,7 @@ def test_lines_end_where_their_text_ends_and_nothing_is_empty(
 
 
 def test_a_list_in_the_settings_is_shown_as_it_is_written(tmp_path: Path) -> None:
-    written = '["guestbook", "café"]'
+    written = '["guestbook", "notes"]'
     assert said(tmp_path, "satchel", "config", "set", "plugged-services", written).returncode == 0
     shown = said(tmp_path, "satchel", "config", "get", "plugged-services", language="C.UTF-8")
     assert shown.stdout.strip() == written
