@@ -186,7 +186,10 @@ class FakeMachine:
         return self._failure
 
     def crash(self, why: str = "the test ended it") -> None:
-        """End by itself, as a killed process does."""
+        """End by itself, as a killed process does: in the middle of what its guest says, too."""
+        if connection := self._connection:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
         with self._changing:
             self._fail(why)
 
