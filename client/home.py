@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
@@ -94,6 +95,14 @@ class HomeService:
             return False
         except SatchelError:
             return True
+        return True
+
+    def answers_within(self, seconds: float) -> bool:
+        """As `answers`, but the daemon of a host that is there may be busy for so long."""
+        until = time.monotonic() + seconds
+        while not self.answers():
+            if not self.link.answers() or time.monotonic() > until:
+                return False
         return True
 
     def claim(self, *, take_over: bool = False) -> bytes | None:

@@ -49,8 +49,8 @@ LOOK_SECONDS = 0.5
 QUIET_SECONDS = 1.0
 """How long a leader's streams may carry nothing until it is asked for a sign of life."""
 
-HOME_TRIES = 3
-"""How often it is looked for home until it counts as out of reach: it may be busy."""
+HOME_SECONDS = 20.0
+"""How long home may be busy, on a host that answers, until it counts as out of reach."""
 
 HUNG_SECONDS = 8.0
 """How long a leader may be silent whose host answers: it may only be busy."""
@@ -412,8 +412,7 @@ class CarryRunner:
 
     def _go_home(self, began: float) -> Gone:
         leader = self._leader
-        there = any(self._home.answers() for _ in range(HOME_TRIES))
-        if isinstance(leader, AtRest) or not there:
+        if isinstance(leader, AtRest) or not self._home.answers_within(HOME_SECONDS):
             raise UnavailableError(f"{self.service} cannot go home", why="home is out of reach")
         assert isinstance(leader, AtSurrogate)
         if self._shipping.wait(SETTLE_SECONDS):

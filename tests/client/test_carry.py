@@ -92,8 +92,12 @@ class Kept:
         }
         settings = dataclasses.replace(self.world.settings, surrogates=peers)
         made = CarryRunner(settings, SERVICE, media=media)
+        try:
+            made.start(accept_older=accept_older)
+        except BaseException:
+            made.close()  # or its links are in the way of the next session's
+            raise
         self._sessions.append(made)
-        made.start(accept_older=accept_older)
         return made
 
     def kill(self, session: CarryRunner) -> None:
