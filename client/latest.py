@@ -18,9 +18,7 @@ from satchel.moments import written_now
 
 logger = logging.getLogger(__name__)
 
-_KNOWN = re.compile(
-    rb"(?P<last>[0-9]{1,19})(?: (?P<epoch>[0-9]{1,19}) (?P<digest>[0-9a-f]{64}))?\n"
-)
+_KNOWN = re.compile(rb"([0-9]{1,19})(?: ([0-9]{1,19}) ([0-9a-f]{64}))?\n")
 _COPY = re.compile(rb"([0-9a-f]{16})(\+?)\n")
 
 
@@ -92,6 +90,17 @@ def _of_another_line(known: Known, manifest: Manifest) -> bool:
     return fresh.epoch == known.epoch + 1 and fresh.previous != known.digest
 
 
+def _read(path: Path, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
+    """What a file has; None where it is missing or damaged, which is logged. Raises OSError."""
+    try:
+        found = pattern.fullmatch(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    if found is None:
+        logger.warning("%s is damaged: an older state is not noticed", path)
+    return found
+
+
 class CopyOlder(ConflictError):
     """What a medium has of a carried service is not the newest that this client has known."""
 
@@ -125,13 +134,8 @@ class LatestCopies:
 
     def get(self, service: str) -> KnownCopy | None:
         """What is known; None where nothing is. Raises OSError."""
-        try:
-            data = (self._folder / service).read_bytes()
-        except FileNotFoundError:
-            return None
-        found = _COPY.fullmatch(data)
+        found = _read(self._folder / service, _COPY)
         if found is None:
-            logger.warning("%s is damaged: an older state is not noticed", self._folder / service)
             return None
         return KnownCopy(CheckpointId(found[1].decode()), bool(found[2]))
 
@@ -168,13 +172,8 @@ class Latest:
 
     def get(self, service: str) -> Known:
         """Raises OSError."""
-        try:
-            data = (self._folder / service).read_bytes()
-        except FileNotFoundError:
-            return NOTHING
-        found = _KNOWN.fullmatch(data)
-        if not found:
-            logger.warning("%s is damaged: an older state is not noticed", self._folder / service)
+        found = _read(self._folder / service, _KNOWN)
+        if found is None:
             return NOTHING
         last, epoch, digest = found.groups(default=b"")
         return Known(OperationNumber(int(last)), int(epoch or 0), digest.decode())

@@ -21,15 +21,12 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import flask
-
 from cell import confine
-from chunkstore import Media, answering_places
+from chunkstore import Media
 from satchel.errors import IntegrityError, SatchelError, UnavailableError
+from surrogate.chunk_app import READERS, chunk_app
 from surrogate.sources import PLUGGED, SocketSource
-from wire import Turnstile, bound_json, chunk_routes, install_errors, serve
-
-READERS = 4
+from wire import serve
 
 START_SECONDS = 60.0
 """How long a medium may take to be opened; a pack without an index is read as a whole."""
@@ -101,12 +98,7 @@ def main(root: Path, folder: Path) -> None:
     except (SatchelError, OSError, ValueError) as error:
         print(json.dumps({"error": str(error)[:1000]}), flush=True)
         return
-    app = flask.Flask("satchel-media", static_folder=None)
-    install_errors(app)
-    bound_json(app)
-    turnstile = Turnstile(READERS)
-    read = turnstile.in_turn(media.records)
-    app.register_blueprint(chunk_routes(read, turnstile.in_turn(answering_places(media.records))))
+    app = chunk_app("satchel-media", media.records)
     server = serve(app, folder / _SOCKET, threads=READERS, max_body=MAX_BODY)
     print(json.dumps({"uuid": media.uuid, "chunks": media.chunks}), flush=True)
     while os.read(0, 1):

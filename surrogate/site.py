@@ -18,14 +18,15 @@ from pathlib import Path
 
 from flask import Blueprint, Flask
 
-from chunkstore import Store, answering_places
+from chunkstore import Store
 from satchel.errors import SatchelError
 from surrogate.brought import Brought
+from surrogate.chunk_app import chunk_app, chunks_of
 from surrogate.fetching import Exchange, Supplier
 from surrogate.media_reader import MediaReader
 from surrogate.settings import SurrogateSettings
 from surrogate.sources import PEER, SocketSource
-from wire import Lane, Links, Peer, Turnstile, bound_json, chunk_routes, install_errors
+from wire import Lane, Links, Peer
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,6 @@ LOOK_SECONDS = 2.0
 DEPTH = 2
 """How far below a folder of the settings media are looked for: USER/LABEL, as desktops mount."""
 
-READERS = 4
 TENANTS_READERS = 2
 """How many of a tenant's requests for chunks are answered at once."""
 
@@ -131,27 +131,17 @@ class Site:
 
 def peer_app(store: Store) -> Flask:
     """What peers reach: chunks of the cache, and nothing else."""
-    app = Flask("satchel-peer", static_folder=None)
-    install_errors(app)
-    bound_json(app)
-    app.register_blueprint(cache_routes(store))
-    return app
+    return chunk_app("satchel-peer", store.records)
 
 
 def cache_routes(store: Store) -> Blueprint:
     """Chunks of the cache, for those who name them whole."""
-    turnstile = Turnstile(READERS)
-    return chunk_routes(
-        turnstile.in_turn(store.records), turnstile.in_turn(answering_places(store.records))
-    )
+    return chunks_of(store.records)
 
 
 def brought_routes(brought: Brought) -> Blueprint:
     """Chunks of the cache, for a tenant: as far as they are its own."""
-    turnstile = Turnstile(TENANTS_READERS)
-    return chunk_routes(
-        turnstile.in_turn(brought.records), turnstile.in_turn(brought.records_below)
-    )
+    return chunks_of(brought.records, brought.records_below, TENANTS_READERS)
 
 
 def _mounted(folders: Iterable[Path]) -> Iterable[Path]:
