@@ -129,7 +129,7 @@ class HomeService:
 
     def checkpoint(self) -> tuple[bytes, bytes]:
         """The newest manifest and its signature, neither of them verified."""
-        return _manifest_in(self.link.http.get_json(f"{self._path}/checkpoint"))
+        return manifest_in(self.link.http.get_json(f"{self._path}/checkpoint"))
 
     def launch(self) -> None:
         """Have home's replica run, from the newest checkpoint if it does not. Raises as home."""
@@ -162,7 +162,7 @@ class HomeService:
         """Have home take a checkpoint and learn nothing of it, so that its machine is used by
         nobody else: a manifest and its signature, neither of them verified. Raises as home does."""
         path = f"{self._path}/copy"
-        return _manifest_in(self.link.http.post_json(path, {}, timeout=CHECKPOINT_SECONDS))
+        return manifest_in(self.link.http.post_json(path, {}, timeout=CHECKPOINT_SECONDS))
 
     def operations(self, after: OperationNumber) -> Iterator[Operation]:
         """The operations that home has logged after that number. NotFoundError: they were cut."""
@@ -218,7 +218,8 @@ class HomeService:
         return decode_operations(self.link.http.get_bytes(path, limit=answers_limit(limit)))
 
 
-def _manifest_in(answer: Any) -> tuple[bytes, bytes]:
+def manifest_in(answer: Any) -> tuple[bytes, bytes]:
+    """The manifest and the signature that home answers, unverified. Raises IntegrityError."""
     texts = [answer.get(key) for key in ("manifest", "signature")] if answer else [None]
     if not all(isinstance(text, str) for text in texts):
         raise IntegrityError("home's answer is not a checkpoint", why="no manifest in it")

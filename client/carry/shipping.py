@@ -19,7 +19,7 @@ from pathlib import Path
 from client.carry.places import Offered
 from client.checkpoints import newest_at_home, verified
 from client.endpoints import HOME
-from client.home import HomeService
+from client.home import HomeService, manifest_in
 from images import Manifest, Signed
 from satchel.errors import ConflictError, SatchelError, UnavailableError
 from wire import Link
@@ -176,8 +176,7 @@ class Shipping:
             body["older"] = [text.decode("ascii") for text in texts]
         try:
             answer = self._bulk.http.post_json(path, body, timeout=KEEP_SECONDS)
-            signature = str(answer.get("signature")).encode()
-            manifest = str(answer.get("manifest")).encode()
+            manifest, signature = manifest_in(answer)
             new = Signed(self._verified(manifest, signature), signature)
         except ConflictError:
             # Home may have kept it, and its answer was lost.
