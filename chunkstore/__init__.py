@@ -88,13 +88,24 @@ from chunkstore.reports import (
     StoreStats,
     VerifyReport,
 )
-from chunkstore.seal import MediaRevoked, MediaSealed, NewSeal, Seal, SealKeys, new_seal
+from chunkstore.seal import (
+    MEDIA_KEY_NAMESPACE,
+    MediaRevoked,
+    MediaSealed,
+    NewSeal,
+    Seal,
+    SealedBefore,
+    SealKeys,
+    Sign,
+    new_seal,
+)
 from chunkstore.store import Store, name_blocks, split_refs
 from chunkstore.table import MAX_VOLUME_SIZE, TableRoot
 
 __all__ = [
     "FANOUT",
     "MAX_VOLUME_SIZE",
+    "MEDIA_KEY_NAMESPACE",
     "PAGE_CHANGES_LIMIT",
     "BadRecord",
     "Below",
@@ -135,7 +146,9 @@ __all__ = [
     "PruneReport",
     "Seal",
     "SealKeys",
+    "SealedBefore",
     "SettleReport",
+    "Sign",
     "Store",
     "StoreDamaged",
     "StoreDenied",

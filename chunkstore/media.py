@@ -153,7 +153,7 @@ class Media:
         seal: its key, which `keys` keeps; without one everything on it is in clear. Raises
         MediaExists, MediaNotFound if the folder is not there, MediaReadOnly, MediaFull, OSError.
         """
-        name = str(uuid.uuid4())
+        name = seal.uuid if seal is not None else str(uuid.uuid4())
         place = Path(root)
         if seal is not None and place.is_dir() and not (place / "satchel" / "media.json").exists():
             write_wrapped(place, seal)

@@ -6,6 +6,9 @@ A sealed medium has a key of 32 random bytes, and what is on it is sealed under 
 of that (docs/formats/sealed.md). The file `satchel/key.age` has it for each recipient, in the
 format of age: SSH public keys of the owner, and the recovery phrase, which is an age identity.
 
+Home signs the keys that it makes, and the signature is wrapped with them. A client takes no keys
+that home has not signed.
+
 A rotation gives the medium another key. What is written from then on is sealed under that; what is
 there stays, so whoever has the newest key has those before as well. The second key is in
 `satchel/key-2.age`, with the first one behind it, and so on. The steps of a rotation are in
@@ -18,17 +21,17 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pyrage
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-from satchel.errors import AccessError, UsageError
+from satchel.errors import AccessError, IntegrityError, UsageError
 from satchel.files import NotRegular, open_regular, sync_folder, write_durably
 from satchel.ids import CheckpointId
 
@@ -38,6 +41,15 @@ WRAPPED_LIMIT = 64 << 10
 
 KEYS_LIMIT = 16
 """How many keys a medium may have had."""
+
+MEDIA_KEY_NAMESPACE = "satchel-media-key"
+"""Of SSH signatures over the keys of a medium."""
+
+Sign = Callable[[bytes], bytes]
+"""Home's signature of bytes, in that namespace."""
+
+Verify = Callable[[bytes, bytes], None]
+"""Of bytes and a signature. Raises IntegrityError, AccessError where home has not signed them."""
 
 _REVOKED = b"revoked"
 _NEXT = ".next"
@@ -108,19 +120,35 @@ def _derived(key: bytes, purpose: str) -> bytes:
 
 @dataclass(frozen=True)
 class NewSeal:
-    """A key that was just made. wrapped: it, and those before, for the file of the medium's keys;
-    phrase: opens that, and is written nowhere"""
+    """A key that was just made. wrapped: it, those before, and a signature, for the file of the
+    medium's keys; phrase: opens that, and is written nowhere; uuid: of the medium"""
 
     seal: Seal
     wrapped: bytes
     phrase: str
+    uuid: str
 
 
-def new_seal(public_keys: Sequence[str], before: Seal | None = None) -> NewSeal:
+@dataclass(frozen=True)
+class SealedBefore:
+    """A medium that is to get another key. seal: what it has now"""
+
+    uuid: str
+    seal: Seal
+
+
+def new_seal(
+    public_keys: Sequence[str], *, sign: Sign | None = None, before: SealedBefore | None = None
+) -> NewSeal:
     """A key for these SSH public keys (ed25519 or RSA) and a phrase: of a new medium, or of one
-    that had the keys of `before`. Raises UsageError for what is no such key, and where a medium had
-    KEYS_LIMIT keys."""
-    old = before.keys if before else ()
+    that had keys before.
+
+    sign: what clients verify; without it only the phrase, and programs that verify nothing, open
+    the medium. Raises UsageError for what is no such key, and where a medium had KEYS_LIMIT keys;
+    what `sign` raises.
+    """
+    old = before.seal.keys if before else ()
+    name = before.uuid if before else str(uuid4())
     if len(old) >= KEYS_LIMIT:
         raise UsageError(
             "the medium gets no other key",
@@ -139,40 +167,59 @@ def new_seal(public_keys: Sequence[str], before: Seal | None = None) -> NewSeal:
                 fix="name a file with an SSH public key, of the type ssh-ed25519 or ssh-rsa",
             ) from error
     keys = (secrets.token_bytes(SEAL_KEY_SIZE), *old)
-    return NewSeal(Seal(keys), pyrage.encrypt(b"".join(keys), recipients), str(identity))
+    signature = sign(_statement(name, keys)) if sign else b""
+    wrapped = pyrage.encrypt(b"".join(keys) + signature, recipients)
+    return NewSeal(Seal(keys), wrapped, str(identity), name)
+
+
+def _statement(uuid: str, keys: Sequence[bytes]) -> bytes:
+    """What home signs of a medium's keys, which stay secret."""
+    return f"satchel media key 1\n{uuid}\n{hashlib.sha256(b''.join(keys)).hexdigest()}\n".encode()
 
 
 class SealKeys:
     """The keys of media that this program opens: those that it keeps, and those that an SSH key of
     its user unwraps, which it keeps from then on. Thread-safe."""
 
-    def __init__(self, folder: Path | None = None, identities: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        identities: Sequence[Path] = (),
+        verify: Verify | None = None,
+    ) -> None:
         """folder: of kept keys, readable by the user alone; need not exist; None: keeps none.
-        identities: private SSH
-        keys without a passphrase, which need not exist."""
+        identities: private SSH keys without a passphrase, which need not exist. verify: of keys
+        that are not kept yet; None: for home, which takes none but its own, and for tools."""
         self._folder = folder
         self._identities = tuple(identities)
+        self._verify = verify
 
     def seal_of(self, root: Path, uuid: str) -> Seal | None:
         """What opens the medium at `root`; None for one that is not sealed.
 
         One whose key is kept counts as sealed whatever it says itself. A newer key counts only
-        where the kept ones are behind it, which is proof that its maker had those. Raises
-        MediaSealed, MediaRevoked, NotRegular, OSError.
+        where home has signed it and the kept ones are behind it. Raises MediaSealed, MediaRevoked,
+        NotRegular, OSError.
         """
         kept = self._kept(root, uuid)
         wrapped = wrapped_keys(root)
         if not kept and not wrapped:
             return None
+        refused = None
         for count in sorted((n for n in wrapped if n > len(kept)), reverse=True):
-            keys = self._opened(uuid, wrapped[count])
-            if _follow(keys, count, kept):
+            opened = self._opened(uuid, wrapped[count])
+            try:
+                keys = self._verified(root, uuid, opened, count, kept)
+            except MediaSealed as error:
+                refused = error
+                continue
+            if keys:
                 self.keep(uuid, Seal(keys))
                 return Seal(keys)
         rotated = self._identities and wrapped and min(wrapped) > len(kept)
         if kept and not rotated:
             return Seal(kept)
-        raise MediaSealed(
+        raise refused or MediaSealed(
             f"the medium at {root} is sealed",
             why="it got another key, which no key here opens" if kept else "no key here opens it",
             fix="`satchel media unlock` opens it with the recovery phrase; a surrogate needs no "
@@ -237,8 +284,9 @@ class SealKeys:
             ) from error
         for count in sorted(wrapped, reverse=True):
             with suppress(pyrage.DecryptError):
-                keys = _split(pyrage.decrypt(wrapped[count], [identity]))
-                if _follow(keys, count, kept):
+                opened = pyrage.decrypt(wrapped[count], [identity])
+                keys = self._verified(root, uuid, opened, count, kept)
+                if keys:
                     return self.keep(uuid, Seal(keys))
         raise MediaSealed(
             f"the medium at {root} stays sealed",
@@ -257,16 +305,37 @@ class SealKeys:
             raise MediaSealed(f"cannot open the medium at {root}", why=_NO_KEYS.format(len(data)))
         return keys
 
-    def _opened(self, uuid: str, wrapped: bytes) -> tuple[bytes, ...]:
-        """The keys that a file of the medium has, if somebody here may open it."""
+    def _opened(self, uuid: str, wrapped: bytes) -> bytes:
+        """The content of a file of the medium's keys, if somebody here may open it."""
         for path in self._identities:
             with suppress(FileNotFoundError, pyrage.IdentityError, pyrage.DecryptError):
                 identity = pyrage.ssh.Identity.from_buffer(path.read_bytes())
-                return _split(pyrage.decrypt(wrapped, [identity]))
+                return bytes(pyrage.decrypt(wrapped, [identity]))
         made = self._read(uuid + _NEXT)
-        if made[:_DIGEST_SIZE] == hashlib.sha256(wrapped).digest():
-            return _split(made[_DIGEST_SIZE:])
-        return ()
+        return (
+            made[_DIGEST_SIZE:] if made[:_DIGEST_SIZE] == hashlib.sha256(wrapped).digest() else b""
+        )
+
+    def _verified(
+        self, root: Path, uuid: str, opened: bytes, count: int, kept: tuple[bytes, ...]
+    ) -> tuple[bytes, ...]:
+        """The keys in that content, `count` of them with those that are kept at their end; none
+        where that is not so. Raises MediaSealed where home has not signed them."""
+        size = count * SEAL_KEY_SIZE
+        keys, signature = _split(opened[:size]), opened[size:]
+        if len(keys) != count or count < len(kept) or keys[count - len(kept) :] != kept:
+            return ()
+        if self._verify is not None:
+            try:
+                self._verify(_statement(uuid, keys), signature)
+            except (IntegrityError, AccessError) as error:
+                raise MediaSealed(
+                    f"the medium at {root} has a key that home did not sign",
+                    why=f"{error.what}: {error.why}" if error.why else error.what,
+                    fix="`satchel-home media rotate` at home gives it one; pair with home again "
+                    "where the client is older than the signatures",
+                ) from error
+        return keys
 
     def _read(self, name: str) -> bytes:
         """Nothing where nothing is kept."""
@@ -286,11 +355,6 @@ def _split(data: bytes) -> tuple[bytes, ...]:
     if len(data) % SEAL_KEY_SIZE or len(data) > KEYS_LIMIT * SEAL_KEY_SIZE:
         return ()
     return tuple(data[at : at + SEAL_KEY_SIZE] for at in range(0, len(data), SEAL_KEY_SIZE))
-
-
-def _follow(keys: tuple[bytes, ...], count: int, kept: tuple[bytes, ...]) -> bool:
-    """Whether they are so many, and those that are kept are the last of them."""
-    return len(keys) == count >= len(kept) and keys[count - len(kept) :] == kept
 
 
 def wrapped_keys(root: Path) -> dict[int, bytes]:

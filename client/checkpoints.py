@@ -18,6 +18,7 @@ from chunkstore import Media
 from client.endpoints import HOME, compare
 from client.home import HomeService
 from client.journal import Journal, JournalGap
+from client.settings import OWNER
 from images import SIGNATURE_NAMESPACE, Manifest, Signed
 from replay import OperationsDoubtful
 from satchel.errors import AccessError, IntegrityError, NotFoundError, SatchelError
@@ -25,9 +26,6 @@ from satchel.ids import OperationNumber
 from wire import HandedOver, SignerUnknown, verify_signer
 
 logger = logging.getLogger(__name__)
-
-OWNER = "owner"
-"""Who signs checkpoints, as allowed_signers calls it."""
 
 Read = Callable[[], tuple[bytes, bytes]]
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,12 +16,15 @@ from satchel.errors import NotFoundError
 from satchel.names import BadName, check_name, host_name
 from satchel.paths import config_dir, data_dir, runtime_dir, state_dir
 from satchel.settings import require_numbers
-from wire import Peer
+from wire import Peer, verify_signer
 
 if TYPE_CHECKING:
     from chunkstore import SealKeys
 
 RESERVED = "home"
+
+OWNER = "owner"
+"""Who signs checkpoints and the keys of media, as `allowed_signers` names him."""
 
 Policy = Literal["all", "nearest", "hedge"]
 """Who answers what changes nothing: see `client/reads.py`."""
@@ -96,9 +100,16 @@ class ClientSettings:
     @property
     def media_keys(self) -> SealKeys:
         """The keys of sealed media that this client opens, with its SSH key where it can."""
-        from chunkstore import SealKeys  # what talks to the daemon gets by without it
+        # What talks to the daemon gets by without it.
+        from chunkstore import MEDIA_KEY_NAMESPACE, SealKeys
 
-        return SealKeys(self.data / "media-keys", (self.home.identity,))
+        verify = partial(
+            verify_signer,
+            allowed_signers=self.allowed_signers,
+            signer=OWNER,
+            namespace=MEDIA_KEY_NAMESPACE,
+        )
+        return SealKeys(self.data / "media-keys", (self.home.identity,), verify)
 
     @property
     def client_name(self) -> str:

@@ -8,12 +8,12 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from cell import Cells
-from chunkstore import Catalog, Store, StoreFull
+from chunkstore import MEDIA_KEY_NAMESPACE, Catalog, Sign, Store, StoreFull
 from guestfiles import CallHost, CallKeeper, ShareHost
 from homeserver import upkeep
 from homeserver.call_keepers import CallKeepers
@@ -224,7 +224,8 @@ class Home:
     ) -> Rotated:
         """Give the sealed medium at `root` another key, which these SSH public keys open."""
         with self._carrying:
-            return rotate(self.services(), root, self.settings.media_keys, public_keys, doubtful)
+            keys, sign = self.settings.media_keys, media_signing(self._identity)
+            return rotate(self.services(), root, keys, public_keys, sign, doubtful)
 
     def forget(
         self, names: Sequence[str], policy: Policy | None, *, dry_run: bool = False
@@ -345,5 +346,12 @@ class Home:
 def signers_line(settings: HomeSettings) -> str:
     """The line of an allowed_signers file by which clients know this home's owner."""
     return allowed_signers_line(
-        "owner", Identity.open(settings.identity).public, namespaces=[SIGNATURE_NAMESPACE]
+        "owner",
+        Identity.open(settings.identity).public,
+        namespaces=[SIGNATURE_NAMESPACE, MEDIA_KEY_NAMESPACE],
     )
+
+
+def media_signing(owner: Identity) -> Sign:
+    """What signs the keys of media as the owner."""
+    return partial(owner.sign, namespace=MEDIA_KEY_NAMESPACE)

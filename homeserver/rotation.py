@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from chunkstore import Media, Seal, SealKeys, new_seal
+from chunkstore import Media, Seal, SealedBefore, SealKeys, Sign, new_seal
 from homeserver.carry import Doubtful, MediaOfOthers, reconcile, refuse_others
 from homeserver.service import Service
 from replay import Log, remove_log
@@ -47,13 +47,15 @@ def rotate(
     root: Path,
     keys: SealKeys,
     public_keys: Sequence[str],
+    sign: Sign,
     doubtful: Doubtful = Doubtful.REFUSE,
 ) -> Rotated:
     """Give the medium at `root` a key for these SSH public keys, for home and for a phrase.
 
-    services: all that home has. One call at a time on one medium. Raises UsageError for a medium in
-    clear and for what is no key, MediaOfOthers where it has a service that home has not, LogBusy
-    when a client uses it, what `reconcile` raises, MediaFull, MediaReadOnly, MediaGone, OSError.
+    services: all that home has. sign: what clients verify. One call at a time on one medium.
+    Raises UsageError for a medium in clear and for what is no key, MediaOfOthers where it has a
+    service that home has not, LogBusy when a client uses it, what `reconcile` and `sign` raise,
+    MediaFull, MediaReadOnly, MediaGone, OSError.
     """
     with Media.open(root, keys) as media, ExitStack() as held:
         if media.seal is None:
@@ -62,7 +64,7 @@ def rotate(
         for service in services:
             refuse_others(media, service)
             reconcile(service, media, doubtful)
-        new = new_seal(public_keys, media.seal)
+        new = new_seal(public_keys, sign=sign, before=SealedBefore(media.uuid, media.seal))
         _forget_abandoned(media, keys, services)
         keys.keep_next(media.uuid, new)
         stateful = [one for one in services if Log.exists(media.log_path(one.name))]

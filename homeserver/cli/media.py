@@ -11,16 +11,27 @@ from typing import Any
 
 import click
 
-from chunkstore import Media, await_media, find_media, media_uuid, mounted_media, new_seal
+from chunkstore import (
+    Media,
+    NewSeal,
+    await_media,
+    find_media,
+    media_uuid,
+    mounted_media,
+    new_seal,
+)
 from console import Desktop, bar, json_option, note, show
 from homeserver.carry import Doubtful
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
+from homeserver.home import media_signing
 from homeserver.media import media_contents, recover_media, verify_media
 from homeserver.plugged import sync_plugged
+from homeserver.settings import HomeSettings
 from replay import eject_media
 from satchel.errors import IntegrityError, UsageError
 from satchel.progress import Progress
+from wire import Identity
 
 MOUNTED = ("uuid", "path", "generation", "checkpoints", "free_bytes")
 LOGGED = ("service", "checkpoint", "operation", "created", "logged")
@@ -59,7 +70,7 @@ def init(
     """
     if unsealed and recipients:
         raise UsageError("an unsealed medium needs no keys", fix="leave out --for or --unsealed")
-    seal = None if unsealed else new_seal([path.read_text() for path in recipients])
+    seal = None if unsealed else _seal(context.settings, recipients)
     if not root.is_mount():
         note(f"{root} is a folder and no mounted medium: what is written there stays on this disk.")
     with Media.init(root, seal, context.settings.media_keys) as media:
@@ -67,6 +78,11 @@ def init(
     show(made | ({"phrase": seal.phrase} if seal else {}), as_json=as_json)
     if seal and not as_json:
         note("Write the phrase down. It is kept nowhere, and opens the medium without home.")
+
+
+def _seal(settings: HomeSettings, recipients: tuple[Path, ...]) -> NewSeal:
+    sign = media_signing(Identity.open(settings.identity))
+    return new_seal([path.read_text() for path in recipients], sign=sign)
 
 
 @command.command("rotate")

@@ -13,8 +13,18 @@ import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from chunkstore import Media, MediaRevoked, MediaSealed, Seal, SealKeys, media_uuid, new_seal
+from chunkstore import (
+    Media,
+    MediaRevoked,
+    MediaSealed,
+    Seal,
+    SealedBefore,
+    SealKeys,
+    media_uuid,
+    new_seal,
+)
 from homeserver import Home
+from homeserver.home import media_signing
 from homeserver.media import verify_media
 from replay import Log
 from satchel.errors import SatchelError
@@ -24,10 +34,16 @@ from tests.attacks.test_a_lost_stick import forge, key_pair
 from tests.client.world import World
 from tests.homeserver.conftest import Bench
 from tests.homeserver.test_carry import run
+from tests.media_keys import keys_of_client, sealed_for
 from tests.needs import requires
 from tests.scripted import operation, scripted_driver
+from wire import Identity
 
 pytestmark = requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
+
+
+def public(private: Path) -> str:
+    return private.with_suffix(".pub").read_text()
 
 
 @dataclass(frozen=True)
@@ -46,13 +62,13 @@ class Owner:
         return self.bench.home.settings.media_keys
 
     def public(self) -> str:
-        return self.laptop.with_suffix(".pub").read_text()
+        return public(self.laptop)
 
     def laptops(self) -> SealKeys:
-        return SealKeys(self.root.parent / "laptop's", (self.laptop,))
+        return keys_of_client(self.root.parent / "laptop's", self.laptop, self.bench.settings)
 
     def finders(self) -> SealKeys:
-        return SealKeys(self.root.parent / "finder's", (self.lost,))
+        return keys_of_client(self.root.parent / "finder's", self.lost, self.bench.settings)
 
     def raw(self) -> tuple[SealKeys, Seal]:
         """The finder's, with a program that looks for no newer key; and the key itself."""
@@ -65,7 +81,7 @@ def owner(bench: Bench, tmp_path: Path) -> Owner:
     root, keys = tmp_path / "stick", bench.home.settings.media_keys
     root.mkdir()
     laptop, lost = key_pair(tmp_path, "laptop"), key_pair(tmp_path, "lost")
-    seal = new_seal([path.with_suffix(".pub").read_text() for path in (laptop, lost)])
+    seal = sealed_for(bench.settings, *map(public, (laptop, lost)))
     Media.init(root, seal, keys).close()
     service = bench.running()
     run(service, 1, 3)
@@ -150,7 +166,7 @@ def test_whoever_is_not_named_any_more_is_refused(owner: Owner) -> None:
 def test_a_key_that_somebody_else_made_is_not_taken(owner: Owner) -> None:
     """age tells nobody who has wrapped something, and the public key is public."""
     theirs = new_seal([owner.public()])
-    longer = new_seal([owner.public()], theirs.seal)
+    longer = new_seal([owner.public()], before=SealedBefore(theirs.uuid, theirs.seal))
     for number, forged in ((2, theirs), (2, longer), (9, longer)):
         (owner.root / f"satchel/key-{number}.age").write_bytes(forged.wrapped)
     for keys in (owner.home, owner.laptops()):
@@ -158,6 +174,33 @@ def test_a_key_that_somebody_else_made_is_not_taken(owner: Owner) -> None:
             assert media.seal
             assert not set(longer.seal.keys) & set(media.seal.keys)
         assert logged(owner.root, keys) == [4, 5]
+
+
+def test_a_key_that_the_finder_made_of_the_one_before_is_not_taken(owner: Owner) -> None:
+    """He has the key before, the laptop's public key, the stick twice, and a signature of his."""
+    _, had = owner.raw()
+    theirs = Identity.create(owner.root.parent / "theirs")
+    before = SealedBefore(media_uuid(owner.root), had)
+    for sign in (None, media_signing(theirs)):
+        forged = new_seal([owner.public()], sign=sign, before=before)
+        (owner.root / "satchel/key-2.age").write_bytes(forged.wrapped)
+        for keys in (owner.home, owner.laptops()):
+            with Media.open(owner.root, keys) as media:
+                assert media.seal == had
+    for key in (owner.root / "satchel").glob("key.age"):
+        key.unlink()
+    with pytest.raises(MediaSealed, match="home did not sign"):
+        Media.open(owner.root, owner.laptops())
+
+
+def test_a_key_of_another_medium_is_not_taken(owner: Owner) -> None:
+    """He could open the other one, so what the laptop writes would be his to read."""
+    forged = owner.root.parent / "forged"
+    forged.mkdir()
+    Media.init(forged, new_seal([]), None).close()
+    (forged / "satchel/key.age").write_bytes((owner.root / "satchel/key.age").read_bytes())
+    with pytest.raises(MediaSealed, match="home did not sign"):
+        Media.open(forged, owner.laptops())
 
 
 def test_an_operation_of_the_finders_does_not_get_the_owners_seal(owner: Owner) -> None:
@@ -183,7 +226,10 @@ def test_it_can_be_changed_again_and_again(owner: Owner) -> None:
 
 def look_at_what_is_left(folder: Path, owner: Owner) -> None:
     """The laptop finds all that was logged, home too, and the next rotation leaves nothing over."""
-    root, keys = folder / "stick", SealKeys(folder / "laptop's", (owner.laptop,))
+    root, keys = (
+        folder / "stick",
+        keys_of_client(folder / "laptop's", owner.laptop, owner.bench.settings),
+    )
     assert logged(root, keys) == [4, 5]
     home = Home(settings_in(folder), scripted_driver())
     try:
@@ -203,7 +249,7 @@ def look_at_what_is_left(folder: Path, owner: Owner) -> None:
     assert len(names) == 1
     assert not list((folder / "data/media-keys").glob("*.next"))
     with pytest.raises(MediaSealed, match="another key"):
-        Media.open(root, SealKeys(owner.root.parent / "finder's", (owner.lost,)))
+        Media.open(root, owner.finders())
 
 
 @pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.nightly, id="every step")])
@@ -244,7 +290,7 @@ def settle_stick() -> Callable[[World], str]:
         keys = world.home.settings.media_keys
         for path in sorted(world.stick.rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()
-        Media.init(world.stick, new_seal([world.key.public]), keys).close()
+        Media.init(world.stick, sealed_for(world.home.settings, world.key.public), keys).close()
         world.home.launch("notes")
         world.home.home.carry("notes", world.stick)
         return media_uuid(world.stick)

@@ -32,6 +32,7 @@ from tests.chunkstore.content import noise
 from tests.client.world import World, post
 from tests.homeserver.conftest import Bench
 from tests.homeserver.test_carry import run
+from tests.media_keys import sealed_for
 from tests.needs import requires
 from tests.scripted import operation
 
@@ -260,7 +261,7 @@ def test_a_client_does_not_replay_it_unless_it_is_told_to(world: World, met_home
     shutil.rmtree(world.stick)
     world.stick.mkdir()
     keys = world.home.settings.media_keys
-    Media.init(world.stick, new_seal([world.key.public]), keys).close()
+    Media.init(world.stick, sealed_for(world.home.settings, world.key.public), keys).close()
     world.home.launch("notes")
     world.home.home.carry("notes", world.stick)
     if not met_home:
@@ -285,7 +286,7 @@ def test_a_client_works_with_a_sealed_stick_and_a_surrogate_gets_no_key(world: W
     shutil.rmtree(world.stick)
     world.stick.mkdir()
     keys = world.home.settings.media_keys
-    Media.init(world.stick, new_seal([world.key.public]), keys).close()
+    Media.init(world.stick, sealed_for(world.home.settings, world.key.public), keys).close()
     world.home.launch("notes")
     world.home.home.carry("notes", world.stick)
     runner = world.runner()

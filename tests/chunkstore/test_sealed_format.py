@@ -47,6 +47,9 @@ def opened(path: Path) -> bytes:
     return content[: int.from_bytes(content[-8:], "little")]
 
 
+A_UUID = "5f5b8f0a-8a52-4e2c-9a0b-0d5c5a1f7e11"
+
+
 def stick(folder: Path, *, sealed: bool = True) -> tuple[Path, SealKeys]:
     """A medium under KEY with a checkpoint of two blocks."""
     root, keys = folder / "stick", SealKeys(folder / "keys")
@@ -54,7 +57,9 @@ def stick(folder: Path, *, sealed: bool = True) -> tuple[Path, SealKeys]:
     store = Store.create(folder / "store")
     (folder / "volume").write_bytes(noise(1) + noise(2)[: BLOCK_SIZE // 2])
     table = store.import_file(folder / "volume")
-    with Media.init(root, NewSeal(Seal((KEY,)), b"", "") if sealed else None, keys) as media:
+    with Media.init(
+        root, NewSeal(Seal((KEY,)), b"", "", A_UUID) if sealed else None, keys
+    ) as media:
         media.add(store, store.reachable([table]))
         media.put_checkpoint("notes", CHECKPOINT, MANIFEST, b"signature")
         media.commit([MediaCheckpoint("notes", CHECKPOINT, (), whole=True)], [table])
@@ -127,12 +132,16 @@ def test_key_age_is_opened_by_age(tmp_path: Path) -> None:
     private, phrase = tmp_path / "id_ed25519", tmp_path / "phrase"
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(private)]
     subprocess.run(make, check=True)
-    seal = new_seal([private.with_suffix(".pub").read_text()])
+    seal = new_seal([private.with_suffix(".pub").read_text()], sign=lambda said: b"signed " + said)
     phrase.write_text(seal.phrase)
     (tmp_path / "key.age").write_bytes(seal.wrapped)
     for identity in (private, phrase):
         argv = ["age", "-d", "-i", str(identity), str(tmp_path / "key.age")]
-        assert subprocess.run(argv, check=True, capture_output=True).stdout == seal.seal.keys[0]
+        opened = subprocess.run(argv, check=True, capture_output=True).stdout
+        (key,) = seal.seal.keys
+        digest = hashlib.sha256(key).hexdigest()
+        statement = f"satchel media key 1\n{seal.uuid}\n{digest}\n"
+        assert opened == key + b"signed " + statement.encode()
 
 
 @requires("age", "age-keygen")

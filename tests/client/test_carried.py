@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from chunkstore import Media, new_seal
+from chunkstore import Media
 from client.carry import CarryRunner
 from testbed.built import built_image
 from tests.client.carried import CarriedWorld, RedisConnection, carried_world, redis_cli
 from tests.machines import MACHINE
+from tests.media_keys import sealed_for
 from tests.needs import requires
 from tests.waiting import eventually
 
@@ -202,7 +203,7 @@ def test_without_home_the_next_surrogate_goes_on_from_the_stick(
 ) -> None:
     stick, home = tmp_path / "stick", world.home.home
     stick.mkdir()
-    Media.init(stick, new_seal([world.key.public]), home.settings.media_keys).close()
+    Media.init(stick, sealed_for(home.settings, world.key.public), home.settings.media_keys).close()
     home.carry(SERVICE, stick)
     session = world.session(media=stick)
     session.move("a")

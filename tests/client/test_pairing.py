@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 from flask import Flask, request
 
-from chunkstore import Media, SealKeys, new_seal
+from chunkstore import MEDIA_KEY_NAMESPACE, Media, SealKeys, new_seal
 from client.settings import ClientSettings
+from homeserver.home import media_signing
 from satchel.settings import load
 from surrogate.operator import TOKEN
 from testbed.sshd import Sshd
 from tests.needs import requires
-from wire import Identity, Links, described, serve
+from wire import Identity, Links, allowed_signers_line, described, serve
 
 pytestmark = requires("sshd", "ssh", "ssh-keygen", "ssh-keyscan")
 
@@ -265,7 +266,11 @@ def test_doctor_opens_a_sealed_medium_with_the_laptops_key(laptop: Machine) -> N
     key.parent.mkdir(parents=True)
     stick = laptop.folder / "stick"
     stick.mkdir()
-    Media.init(stick, new_seal([Identity.create(key).public]), SealKeys()).close()
+    owner = Identity.create(laptop.folder / "owner")
+    signer = allowed_signers_line("owner", owner.public, namespaces=[MEDIA_KEY_NAMESPACE])
+    (laptop.config / "allowed_signers").write_text(signer + "\n")
+    seal = new_seal([Identity.create(key).public], sign=media_signing(owner))
+    Media.init(stick, seal, SealKeys()).close()
     laptop.sees("satchel", "config", "set", "media", str(stick))
     assert str(stick) not in laptop.types("satchel", "doctor", "--json").stdout
     key.unlink()

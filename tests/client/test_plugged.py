@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Media, new_seal
+from chunkstore import Media
 from homeserver.carry import carry
 from tests.client.commands import SATCHEL, Commands
 from tests.client.test_cli import Person
 from tests.client.world import World, post
+from tests.media_keys import sealed_for
 from tests.needs import requires
 from tests.notifications import DESKTOP, MockDesktop, mock_desktop
 from tests.waiting import eventually
@@ -38,7 +39,7 @@ def sealed(world: World) -> Path:
     world.home.launch("notes")
     root, keys = world.folder / "sealed", world.home.settings.media_keys
     root.mkdir()
-    Media.init(root, new_seal([world.key.public]), keys).close()
+    Media.init(root, sealed_for(world.home.settings, world.key.public), keys).close()
     carry(world.home.home.service("notes"), world.home.home.store, root, keys=keys)
     return root
 
@@ -121,7 +122,8 @@ def test_the_desktop_is_told_why_a_service_does_not_run(
 ) -> None:
     """Here nobody may sign its checkpoints."""
     person = commands(world)
-    world.settings.allowed_signers.write_text("")
+    signers = world.settings.allowed_signers
+    signers.write_text(signers.read_text().replace("satchel-checkpoint,", ""))
     with plugged(person, sealed, desktop) as process:
         assert process.wait(60) != 0
     assert "notes does not run: " in desktop.texts()[-1]
