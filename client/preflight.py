@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from chunkstore import Media
+from chunkstore import MEDIA_KEY_NAMESPACE, Media
 from client.endpoints import HOME
 from client.settings import ClientSettings
 from console import Finding, Severity
@@ -51,8 +51,11 @@ def _of_settings(settings: ClientSettings, configuration: Path) -> Iterator[Find
     if not settings.surrogates:
         yield Finding("no surrogate is known", ADMITTED, "warning")
     signers = settings.allowed_signers
-    if not signers.exists() or "namespaces=" not in signers.read_text(errors="replace"):
+    allowed = signers.read_text(errors="replace") if signers.exists() else ""
+    if "namespaces=" not in allowed:
         yield Finding(f"{signers} names nobody who signs checkpoints", PAIR)
+    elif MEDIA_KEY_NAMESPACE not in allowed:
+        yield Finding(f"{signers} names nobody who signs keys of media", PAIR, "warning")
 
 
 def _of_peer(links: Links, name: str, peer: Peer) -> list[Finding]:
