@@ -9,6 +9,7 @@ import importlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from types import ModuleType
 
 from satchel.errors import NotFoundError, UsageError
@@ -32,7 +33,8 @@ BENCHES = {
 """Name to module. A module is imported when its bench is run.
 
 `figures()` of it yields the figures; `quick_figures()`, where there is one, a rough idea of them.
-`PARTS`, where there is one, has parts that can be run alone as NAME.PART: functions of `quick`.
+`PARTS`, where there is one, has parts that can be run alone as NAME.PART: functions of `quick`. A
+module without `figures()` has these parts, one after the other.
 """
 
 
@@ -101,10 +103,12 @@ def figures_of(name: str, *, quick: bool = False) -> Iterator[Figure]:
     if bench not in BENCHES:
         raise NotFoundError(f"there is no bench {bench}", fix=f"there are {', '.join(BENCHES)}")
     module = importlib.import_module(BENCHES[bench])
-    if quick and not hasattr(module, "quick_figures"):
-        raise UsageError(f"bench {bench} has no quick way", fix="run it without --quick")
     if part:
         return _part(module, bench, part)(quick)
+    if not hasattr(module, "figures"):
+        return chain.from_iterable(one(quick) for one in module.PARTS.values())
+    if quick and not hasattr(module, "quick_figures"):
+        raise UsageError(f"bench {bench} has no quick way", fix="run it without --quick")
     figures: Iterator[Figure] = module.quick_figures() if quick else module.figures()
     return figures
 

@@ -47,19 +47,6 @@ WAIT_SECONDS = 300.0
 MAX_BODY = 256 << 20
 
 
-def figures() -> Iterator[Figure]:
-    return _all(quick=False)
-
-
-def quick_figures() -> Iterator[Figure]:
-    return _all(quick=True)
-
-
-def _all(*, quick: bool) -> Iterator[Figure]:
-    for part in PARTS.values():
-        yield from part(quick)
-
-
 def replay(quick: bool) -> Iterator[Figure]:
     """The part `replay`."""
     return _figures(QUICK_OPERATIONS if quick else OPERATIONS, 1 if quick else ROUNDS)

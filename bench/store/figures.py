@@ -31,15 +31,4 @@ PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "settled-reads": settled_read_figures,
     "peers": peer_figures,
 }
-"""What is measured, in this order; each takes a few minutes. They take whether to be quick."""
-
-
-def figures() -> Iterator[Figure]:
-    for part in PARTS.values():
-        yield from part(False)
-
-
-def quick_figures() -> Iterator[Figure]:
-    """The same with small images, once: for a change that is being made, not for a claim."""
-    for part in PARTS.values():
-        yield from part(True)
+"""What is measured, in this order; each takes a few minutes, and with small images much less."""

@@ -18,13 +18,3 @@ PARTS: Mapping[str, Callable[[bool], Iterator[Figure]]] = {
     "kept": kept,
     "whole": whole,
 }
-
-
-def figures() -> Iterator[Figure]:
-    for part in PARTS.values():
-        yield from part(False)
-
-
-def quick_figures() -> Iterator[Figure]:
-    for part in PARTS.values():
-        yield from part(True)
