@@ -40,8 +40,19 @@ def test_a_goal_is_about_the_value_where_nothing_is_compared() -> None:
 
 @pytest.mark.parametrize("name", BENCHES)
 def test_every_bench_has_figures(name: str) -> None:
-    figures = importlib.import_module(BENCHES[name]).figures
-    assert typing.get_type_hints(figures)["return"] == Iterator[Figure]
+    module = importlib.import_module(BENCHES[name])
+    whole = [module.figures] if hasattr(module, "figures") else list(module.PARTS.values())
+    assert whole
+    for figures in whole:
+        assert typing.get_type_hints(figures)["return"] == Iterator[Figure]
+
+
+def test_a_bench_without_figures_of_its_own_has_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = importlib.import_module(BENCHES["store"])
+    for part in store.PARTS:
+        made = figure(part, 1.0, "MB")
+        monkeypatch.setitem(store.PARTS, part, lambda _, made=made: iter([made]))
+    assert [each.name for each in figures_of("store", quick=True)] == list(store.PARTS)
 
 
 def test_a_part_of_a_bench_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,8 +46,9 @@ def test_who_reads_a_photo_that_is_not_whole_counts_it(prepared: Path, tmp_path:
     early: list[int] = []
     enhancing = threading.Thread(target=lambda: early.append(enhance(prepared, tmp_path)))
     enhancing.start()
-    assert eventually((tmp_path / "done.txt").exists)
-    assert (tmp_path / "done.txt").read_text().split() == ["photo-000.jpg"]
+    done = tmp_path / "done.txt"
+    assert eventually(lambda: done.exists() and done.read_text() != "")
+    assert done.read_text().split() == ["photo-000.jpg"]
     photo.write_bytes(whole)
     enhancing.join()
     assert early[0] > 0
