@@ -53,7 +53,10 @@ def text(answer: str) -> str:
 
 
 def test_a_streamed_answer_goes_on_through_moves(tmp_path: Path) -> None:
-    added = {"usr/lib/llama": program(), "usr/share/llama/model.gguf": tiny_model()}
+    added: dict[str, bytes | Path] = {
+        "usr/lib/llama": program(),
+        "usr/share/llama/model.gguf": tiny_model(),
+    }
     example("llama", tmp_path, added)
     with carried_world("llama") as world:
         session = world.session()
