@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """Redis, carried, over the links of today: what an open connection sees of moves, what copies cost,
-and how soon home answers when a surrogate is lost.
+and how soon home answers when a surrogate is lost. And copies of PostgreSQL while pgbench uses it.
 
 Everything is real: namespaces, emulated links, sshd, home, two surrogates, the client, emulated
 guests. One run; needs root.
@@ -9,6 +9,7 @@ guests. One run; needs root.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -20,15 +21,20 @@ from typing import Any
 
 from bench.carry_streams import streaming
 from bench.harness import Figure, figure
+from images import build, target
+from replay import agent_program
+from satchel.errors import UnavailableError
 from testbed import TODAY, Testbed, built, roles
 
-SERVICE = "redis-carried"
-PORT = 6379
+REDIS = "redis-carried", 6379
+POSTGRES = "postgres", 5432
+TRANSACTIONS_A_SECOND = 20
 
 P99_GOAL_SECONDS = 0.25
 LONGEST_GOAL_SECONDS = 1.0
 DELTA_GOAL_MB = 1.0
 PAUSE_GOAL_SECONDS = 0.05
+BUSY_PAUSE_GOAL_SECONDS = 0.15
 LOSS_GOAL_SECONDS = 5.0
 BEHIND_SLACK_SECONDS = 5.0
 
@@ -38,10 +44,12 @@ PATIENCE_SECONDS = 300.0
 
 
 class _Scene:
-    """All roles, the session, and a program with a connection."""
+    """All roles, and the session of a service that is carried."""
 
-    def __init__(self, bed: Testbed, folder: Path) -> None:
+    def __init__(self, bed: Testbed, folder: Path, service: str, port: int) -> None:
         self.bed = bed
+        self.service = service
+        self.port = port
         self.roles = roles.Roles(bed, folder, built.cache_folder())
         self._log = folder / "log"
         self._running: list[subprocess.Popen[Any]] = []
@@ -51,14 +59,22 @@ class _Scene:
         self.roles.start()
         config = self.roles.client_config
         config.write_text(config.read_text().replace("trusted = false", "trusted = true"))
-        for words in (("service", "add", SERVICE), ("launch", SERVICE)):
+        for words in (("service", "add", self.service), ("launch", self.service)):
             self.roles.home.command(*words, "--json")
-        session = self.roles.start_session(SERVICE, "--port", str(PORT), "--json", log=self._log)
-        self._running.append(session)
-        argv = [*self.bed.client.prefix, sys.executable, "-m", "bench.carry_pings", str(PORT)]
-        pings = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self._running.append(pings)
-        self._pings = pings
+        options = ("--port", str(self.port), "--json")
+        self._running.append(self.roles.start_session(self.service, *options, log=self._log))
+
+    def ping(self) -> None:
+        """Begin to have a connection, of which `seen` tells."""
+        self._pings = self.use(sys.executable, "-m", "bench.carry_pings", str(self.port))
+
+    def use(self, *argv: str) -> subprocess.Popen[str]:
+        """A program at the client's device, until `close`."""
+        pipe = subprocess.PIPE
+        argv = (*self.bed.client.prefix, *argv)
+        process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True)
+        self._running.append(process)
+        return process
 
     def seen(self) -> dict[str, Any]:
         """By the connection since the last call."""
@@ -70,11 +86,11 @@ class _Scene:
         return found
 
     def move(self, place: str) -> dict[str, Any]:
-        moved: dict[str, Any] = self.roles.satchel("move", SERVICE, "--to", place, "--json")
+        moved: dict[str, Any] = self.roles.satchel("move", self.service, "--to", place, "--json")
         return moved
 
     def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.roles.satchel("status", SERVICE, "--json")
+        found: dict[str, Any] = self.roles.satchel("status", self.service, "--json")
         return found
 
     def close(self) -> None:
@@ -85,25 +101,53 @@ class _Scene:
             role.stop()
 
 
-def figures() -> Iterator[Figure]:
-    built.built_image(SERVICE)
+@contextlib.contextmanager
+def _scene(service: str, port: int) -> Iterator[_Scene]:
     with tempfile.TemporaryDirectory(prefix="satchel-") as name, Testbed(TODAY) as bed:
-        scene = _Scene(bed, Path(name))
+        scene = _Scene(bed, Path(name), service, port)
         try:
             scene.open()
-            time.sleep(AT_REST_SECONDS)
-            rest = scene.seen()
-            yield figure("echo at home, median", rest["median"], "s")
-            for place in ("a", "b"):
-                yield from _move(scene, place)
-            yield from _copies(scene)
-            yield from _loss(scene)
+            yield scene
         finally:
             scene.close()
+
+
+def figures() -> Iterator[Figure]:
+    yield from moves()
+    yield from pgbench()
     yield from streaming()
 
 
-PARTS = {"streaming": streaming}
+def moves(quick: bool = False) -> Iterator[Figure]:
+    """What a connection to Redis sees, what copies of it cost, and a loss."""
+    built.built_image(REDIS[0])
+    with _scene(*REDIS) as scene:
+        scene.ping()
+        time.sleep(AT_REST_SECONDS)
+        rest = scene.seen()
+        yield figure("echo at home, median", rest["median"], "s")
+        for place in ("a", "b"):
+            yield from _move(scene, place)
+        yield from _copies(scene, "copy of an idle service", DELTA_GOAL_MB, PAUSE_GOAL_SECONDS)
+        yield from _loss(scene)
+
+
+def pgbench(quick: bool = False) -> Iterator[Figure]:
+    """Copies of PostgreSQL at a surrogate while pgbench uses it."""
+    recipe = target(str(built.ROOT / "docs" / "examples" / POSTGRES[0]))
+    build(recipe, built.cache_folder() / POSTGRES[0], agent=agent_program())
+    with _scene(*POSTGRES) as scene:
+        at = f"postgresql://postgres@127.0.0.1:{POSTGRES[1]}/postgres"
+        made = scene.use("pgbench", "--initialize", "--quiet", at)
+        if made.wait(PATIENCE_SECONDS) != 0:
+            raise UnavailableError("pgbench makes no tables", why="see above")
+        scene.move("a")
+        scene.use("pgbench", f"--rate={TRANSACTIONS_A_SECOND}", "--time=3600", at)
+        what = f"copy with {TRANSACTIONS_A_SECOND} transactions a second"
+        yield from _copies(scene, what, None, BUSY_PAUSE_GOAL_SECONDS)
+
+
+PARTS = {"moves": moves, "pgbench": pgbench, "streaming": streaming}
 
 
 def _move(scene: _Scene, place: str) -> Iterator[Figure]:
@@ -120,7 +164,7 @@ def _move(scene: _Scene, place: str) -> Iterator[Figure]:
     yield figure(f"{what}: in all", moved["seconds"], "s")
 
 
-def _copies(scene: _Scene) -> Iterator[Figure]:
+def _copies(scene: _Scene, what: str, most_mb: float | None, pause: float) -> Iterator[Figure]:
     before = now = scene.status()
     deadline = time.monotonic() + PATIENCE_SECONDS
     while now["deltas"] < before["deltas"] + COPIES and time.monotonic() < deadline:
@@ -128,9 +172,8 @@ def _copies(scene: _Scene) -> Iterator[Figure]:
         now = scene.status()
     count = now["deltas"] - before["deltas"]
     size = (now["delta_bytes"] - before["delta_bytes"]) / max(1, count) / 1e6
-    yield figure("copy of an idle service", size, "MB", at_most=DELTA_GOAL_MB)
-    paused = now["delta_paused_seconds"]
-    yield figure("copy: machine paused", paused, "s", at_most=PAUSE_GOAL_SECONDS)
+    yield figure(what, size, "MB", at_most=most_mb)
+    yield figure(f"{what}: machine paused", now["delta_paused_seconds"], "s", at_most=pause)
 
 
 def _loss(scene: _Scene) -> Iterator[Figure]:
@@ -146,7 +189,7 @@ def _loss(scene: _Scene) -> Iterator[Figure]:
 
 def _answers_after(scene: _Scene, began: float) -> float:
     """Until a new connection is answered that was not answered by the machine that is lost."""
-    argv = ["redis-cli", "-p", str(PORT), "PING"]
+    argv = ["redis-cli", "-p", str(scene.port), "PING"]
     while time.monotonic() - began < PATIENCE_SECONDS:
         done = scene.bed.client.run(argv, timeout=60)
         if done.stdout.strip() == "PONG" and scene.status()["leader"] == "home":

@@ -11,8 +11,10 @@ device state with which the new replica goes on. So the streams stand still for 
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,6 +90,40 @@ class Mover:
         self._home = home
         self._sources = sources
         self._leftovers = leftovers
+        self._turn = threading.RLock()
+        self._left: list[AtSurrogate] = []
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Within it a move is made. Who led before is put away at its end and at the begin of the
+        next one, so whoever holds a lock over a change of the leader takes it within this."""
+        with self._turn:
+            self._put_away_left()
+            try:
+                yield
+            finally:
+                self._put_away_left()
+
+    def leave(self, place: Place) -> None:
+        """Somebody else leads now. At a surrogate, whose end may take its time, it is put away at
+        the end of this turn, or by `tidy`; home's replica is ended now, before it may lead again.
+        Never fails."""
+        if isinstance(place, AtSurrogate):
+            self._left.append(place)
+        else:
+            place.end()
+
+    def tidy(self) -> None:
+        """Put away who was left outside of a turn; at its end, where one is under way."""
+        if self._turn.acquire(blocking=False):
+            try:
+                self._put_away_left()
+            finally:
+                self._turn.release()
+
+    def _put_away_left(self) -> None:
+        while self._left:
+            self.put_away(self._left.pop(0))
 
     def stand_by(
         self, leader: Place, origin: Manifest, surrogate: str, wanted: Callable[[], None]
@@ -145,11 +181,8 @@ class Mover:
             raise
         return place
 
-    def put_away(self, place: Place) -> None:
+    def put_away(self, place: AtSurrogate) -> None:
         """End a replica at a surrogate, and the links to it. Never fails."""
-        if not isinstance(place, AtSurrogate):
-            place.end()
-            return
         gone = not place.link.answers()
         if not gone and place.end():
             self._leftovers.forget(place.endpoint.replica)

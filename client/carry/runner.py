@@ -191,7 +191,7 @@ class CarryRunner:
         SurrogateNotTrusted, NotFoundError, and what both ends and home raise: who led before leads
         then."""
         began = time.monotonic()
-        with self._changing:
+        with self._mover.turn(), self._changing:
             self._require_open()
             if surrogate == self._leader.name:
                 raise StateError(f"{self.service} is at {surrogate} already")
@@ -254,8 +254,10 @@ class CarryRunner:
 
     def settle(self) -> None:
         """Bring the service home: what was done at a surrogate is there then. Never fails."""
-        with self._changing:
-            if self._settled or not self._started:
+        if not self._started:
+            return
+        with self._mover.turn(), self._changing:
+            if self._settled:
                 return
             self._settled = True
             try:
@@ -365,9 +367,8 @@ class CarryRunner:
         self._lead(place)
         if leader.name == HOME:
             self._origin = begun
-        self._mover.put_away(leader)
-        seconds = time.monotonic() - began
-        return Gone(surrogate, place.endpoint.replica, seconds, **took)
+        self._mover.leave(leader)
+        return Gone(surrogate, place.endpoint.replica, time.monotonic() - began, **took)
 
     def _have_home_get(self, leader: Place, begun: Manifest) -> None:
         """What a move begins with is what later deltas are since, so home has to have that very
@@ -388,8 +389,7 @@ class CarryRunner:
         place, status = self._mover.resume(self._origin, surrogate, self._require_open)
         self._lead(place)
         seconds, fetched = time.monotonic() - began, status.fetched_bytes
-        stalled = status.stalls.seconds
-        replica = place.endpoint.replica
+        stalled, replica = status.stalls.seconds, place.endpoint.replica
         return Gone(surrogate, replica, seconds, seconds, 0.0, (), stalled, fetched)
 
     def _is_lost_without_home(self) -> bool:
@@ -437,7 +437,7 @@ class CarryRunner:
         self._copies.have(self._newest(), time.time(), led_on=not self._settled)
         self._origin = self.manifest
         self._lead(AtHome(self._home))
-        self._mover.put_away(leader)
+        self._mover.leave(leader)
         sizes, paused = (offered.offer.size,), offered.offer.paused_seconds
         replica, seconds = leader.endpoint.replica, time.monotonic() - began
         return Gone(HOME, replica, seconds, took, paused, sizes)
@@ -468,6 +468,7 @@ class CarryRunner:
                 logger.info("%s", error)
             finally:
                 self._changing.release()
+            self._mover.tidy()
             self._closing.wait(AGAIN_SECONDS)
 
     def _look(self) -> None:
@@ -554,7 +555,7 @@ class CarryRunner:
         send_again(self.relay, requests.again)
         self._losses.append(loss)
         logger.error("%s", loss)
-        self._mover.put_away(leader)
+        self._mover.leave(leader)
 
     def _look_for_home(self) -> None:
         """Nobody leads yet. Home does, once it is there."""

@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 import pytest
 
 from client.carry import CarryRunner
-from client.carry.places import SurrogateNotTrusted
+from client.carry.places import AtSurrogate, SurrogateNotTrusted
 from client.runner import Carried, Runner
 from images import Manifest
 from replay.frames import REPLY_BIT, Frame, FrameType
@@ -225,6 +226,32 @@ def test_a_machine_that_ends_is_a_loss_as_well(kept: Kept) -> None:
     assert eventually(lambda: session.losses)
     assert session.leader == "home"
     assert kept.word("home") == "none"
+
+
+def test_a_loss_is_seen_while_who_led_before_is_still_ending(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = kept.session()
+    session.move("a")
+    ended, end = threading.Event(), AtSurrogate.end
+
+    def end_late(place: AtSurrogate) -> bool:
+        return ended.wait(10 * PATIENCE_SECONDS) and end(place)
+
+    monkeypatch.setattr(AtSurrogate, "end", end_late)
+    moving = threading.Thread(target=session.move, args=("b",))
+    moving.start()
+    try:
+        assert eventually(lambda: session.leader == "b")
+        kept.crash("b")
+        assert eventually(lambda: session.leader == "home")
+        assert moving.is_alive()
+    finally:
+        ended.set()
+        moving.join()
+    assert eventually(lambda: not kept.spots["b"].replicas())
+    assert kept.spots["a"].replicas() == []
+    session.move("a")
 
 
 def test_a_surrogate_has_to_be_trusted(kept: Kept) -> None:
