@@ -59,9 +59,7 @@ class Room:
         assert done.returncode == 0, (argv, done.stdout[-6000:], done.stderr[-6000:])
         return done.stdout
 
-    def start(
-        self, argv: list[str], where: Path, more: Mapping[str, str]
-    ) -> subprocess.Popen[str]:
+    def start(self, argv: list[str], where: Path, more: Mapping[str, str]) -> subprocess.Popen[str]:
         """Start it in the background; `close` ends it. Its standard error is to be read."""
         command, environment = self.command(argv, where, more)
         process = subprocess.Popen(
@@ -142,17 +140,18 @@ class Machine:
 
     def takes(self, folder: Path, to: str) -> None:
         """Bring a folder of the host there."""
-        self._carry(f"tar -C {shlex.quote(str(folder))} -cf - .", f"mkdir -p {to}; tar -C {to} -xf -")
+        self._carry(
+            f"tar -C {shlex.quote(str(folder))} -cf - .", f"mkdir -p {to}; tar -C {to} -xf -"
+        )
 
     def gives(self, folder: str, to: Path) -> None:
         """Bring a folder from there to the host."""
         to.mkdir(exist_ok=True)
-        ssh = shlex.join([*self._ssh, f"tar -C {folder} -cf - ."])
-        self._room.run(["sh", "-c", f"{ssh} | tar -C {to} --no-same-owner -xf -"], Path("/"), {}, 600)
+        ssh = shlex.join([*self._ssh, f"tar -C {folder} -Scf - ."])
+        self._pipe(f"{ssh} | tar -C {shlex.quote(str(to))} --no-same-owner -xf -")
 
-    def _carry(self, here: str, there: str) -> None:
-        ssh = shlex.join([*self._ssh, there])
-        self._room.run(["sh", "-c", f"{here} | {ssh}"], Path("/"), {}, COMMAND_SECONDS)
+    def _pipe(self, pipeline: str) -> None:
+        self._room.run(["bash", "-o", "pipefail", "-c", pipeline], Path("/"), {}, COMMAND_SECONDS)
 
     def shows(self, command: str) -> tuple[str, str]:
         """The code and the place that a command shows which pairs; it goes on."""
@@ -182,16 +181,19 @@ class Laptop:
             "XDG_RUNTIME_DIR": str(self.folder / "run"),
         }
 
-    def types(self, *argv: str, seconds: float = COMMAND_SECONDS) -> str:
-        """A command that must succeed, `satchel` by its path."""
-        return self._room.run([*argv], self.folder, self._variables, seconds)
+    def runs(self, *argv: str) -> str:
+        """What a program says that must succeed."""
+        return self._room.run([*argv], self.folder, self._variables, COMMAND_SECONDS)
+
+    def types(self, *words: str) -> str:
+        """The same of `satchel`."""
+        return self.runs(str(BIN / "satchel"), *words)
 
     def sees(self, *words: str) -> Any:
-        """What `satchel` answers, as JSON."""
-        return json.loads(self.types(str(BIN / "satchel"), *words, "--json"))
+        """What it answers, as JSON."""
+        return json.loads(self.types(*words, "--json"))
 
-    def runs(self, *words: str) -> subprocess.Popen[str]:
-        """A session in the background."""
-        return self._room.start(
-            [str(BIN / "satchel"), "run", *words], self.folder, self._variables
-        )
+    def session(self, *words: str) -> subprocess.Popen[str]:
+        """`satchel run` in the background."""
+        argv = [str(BIN / "satchel"), "run", *words]
+        return self._room.start(argv, self.folder, self._variables)
