@@ -140,9 +140,8 @@ class Machine:
 
     def takes(self, folder: Path, to: str) -> None:
         """Bring a folder of the host there."""
-        self._carry(
-            f"tar -C {shlex.quote(str(folder))} -cf - .", f"mkdir -p {to}; tar -C {to} -xf -"
-        )
+        ssh = shlex.join([*self._ssh, f"mkdir -p {to} && tar -C {to} -xf -"])
+        self._pipe(f"tar -C {shlex.quote(str(folder))} -Scf - . | {ssh}")
 
     def gives(self, folder: str, to: Path) -> None:
         """Bring a folder from there to the host."""
