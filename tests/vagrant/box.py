@@ -149,7 +149,7 @@ def _make_ready(root: Path, source: Path) -> None:
     ssh.mkdir(mode=0o700)
     (key,) = Path("/").glob(_KEYS[1:])
     shutil.copyfile(key, ssh / "authorized_keys")
-    within(root, "chown", "-R", "vagrant:vagrant", "/home/vagrant/.ssh")
+    within(root, "chown", "-R", "vagrant:vagrant", str(ssh.relative_to(root)))
 
 
 def within(root: Path, *argv: str) -> None:
