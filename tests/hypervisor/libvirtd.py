@@ -56,14 +56,28 @@ cp /etc/passwd /etc/group .
 id libvirt-qemu || echo libvirt-qemu:x:64055:64055::/nonexistent:/usr/sbin/nologin >> passwd
 getent group libvirt-qemu || echo libvirt-qemu:x:64055: >> group
 mount --bind passwd /etc/passwd; mount --bind group /etc/group
-exec virtlogd --pid-file {folder}/virtlogd.pid
+{last}
 """
+_LOG_DAEMON = "virtlogd --pid-file {folder}/virtlogd.pid"
+_TOGETHER = f"exec {_LOG_DAEMON}"
+_APART = f"""
+mount -t proc proc /proc; umount -R -l /sys; mount -t sysfs sysfs /sys; ip link set lo up
+mkdir /dev/net; mknod /dev/net/tun c 10 200
+{_LOG_DAEMON} &
+while :; do wait; sleep 1; done
+"""
+"""The first process of a room of its own, by which the room's orphans come to their end."""
 
 
 class Libvirtd:
-    """folder: an empty one with a short path; users of domains must get into it."""
+    """folder: an empty one with a short path; users of domains must get into it.
 
-    def __init__(self, folder: Path) -> None:
+    apart: it has a network and processes of its own, where `within` leads: its bridges, dnsmasq and
+    rules of a firewall are nowhere else, and all of it ends with `stop`.
+    """
+
+    def __init__(self, folder: Path, *, apart: bool = False) -> None:
+        self._apart = apart
         self._folder = folder
         folder.chmod(0o711)
         for name in _PLACES:
@@ -77,17 +91,22 @@ class Libvirtd:
         binds = "\n".join(
             f"mkdir -p {to}; mount --bind {name} {to}" for name, to in _PLACES.items()
         )
-        script = _ENTER.format(folder=folder, devices=" ".join(_DEVICES), binds=binds)
+        last = (_APART if apart else _TOGETHER).format(folder=folder)
+        script = _ENTER.format(folder=folder, devices=" ".join(_DEVICES), binds=binds, last=last)
         self._log = (folder / "libvirt.out").open("wb")
         self._pid_file = str(folder / "libvirtd.pid")
         self._daemon: subprocess.Popen[bytes] | None = None
-        unshare = ("unshare", "--mount", "--propagation", "slave")
-        self._holder = self._popen(*unshare, "sh", "-c", script)
+        unshare = ["unshare", "--mount", "--propagation", "slave"]
+        if apart:
+            unshare += ["--net", "--pid", "--fork", "--kill-child"]
+        self._holder = self._popen(*unshare, "bash", "-c", script)
 
     @property
     def within(self) -> tuple[str, ...]:
         """Arguments before those of a program that is to take it for the host's own libvirt."""
-        return ("nsenter", f"--mount=/proc/{self._holder.pid}/ns/mnt")
+        room = f"/proc/{self._holder.pid}/ns"
+        own = (f"--net={room}/net", f"--pid={room}/pid_for_children") if self._apart else ()
+        return ("nsenter", f"--mount={room}/mnt", *own)
 
     @property
     def runs(self) -> Path:
@@ -134,7 +153,7 @@ class Libvirtd:
 
     def stop(self) -> None:
         for process in filter(None, (self._daemon, self._holder)):
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGKILL if self._apart else signal.SIGTERM)
             try:
                 process.wait(60)
             except subprocess.TimeoutExpired:

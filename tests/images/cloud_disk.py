@@ -8,7 +8,6 @@ Satchel. It is made once, in build/, which takes some minutes; root is needed fo
 """
 
 import fcntl
-import shutil
 import struct
 import subprocess
 import tempfile
@@ -32,7 +31,7 @@ _BLOCK_LIST = 0x1F4
 _SEARCH = "search --no-floppy --label --set=root satchel-root"
 _GRUB = f"""\
 {_SEARCH}
-linux /vmlinuz root=LABEL=satchel-root ro console=ttyS0 quiet mitigations=off
+linux /vmlinuz root=LABEL=satchel-root ro console=ttyS0 quiet mitigations=off {{words}}
 initrd /initrd.img
 boot
 """
@@ -41,7 +40,7 @@ label: gpt
 unit: sectors
 start={BIOS_AT * 2048}, size={(ESP_AT - BIOS_AT) * 2048}, type=21686148-6449-6E6F-744E-656564454649
 start={ESP_AT * 2048}, size={(ROOT_AT - ESP_AT) * 2048}, type=U
-start={ROOT_AT * 2048}, size={(DISK_MIB - 1 - ROOT_AT) * 2048}, type=L
+start={ROOT_AT * 2048}, size={{sectors}}, type=L
 """
 
 
@@ -63,43 +62,45 @@ def _make(scratch: Path) -> Path:
         made = scratch / "packages.tar"
         bootstrap(made, host_sources(), PACKAGES, variant="minbase", step=lambda: None)
         made.rename(packages)
-    disk = scratch / "disk"
-    with disk.open("xb") as file:
-        file.truncate(DISK_MIB * MIB)
-    _run("sfdisk", "-q", str(disk), text=_TABLE)
-    _fill_root(packages, disk, scratch)
-    _start_by_bios(disk, scratch)
-    _start_by_uefi(disk, scratch)
-    target = scratch / "disk.qcow2"
-    _run("qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(disk), str(target))
-    return target
-
-
-def _fill_root(packages: Path, disk: Path, scratch: Path) -> None:
-    root = scratch / "root"
+    root, disk = scratch / "root", scratch / "disk"
     root.mkdir()
-    _run("tar", "-C", str(root), "--numeric-owner", "--xattrs", "-xf", str(packages))
+    run("tar", "-C", str(root), "--numeric-owner", "--xattrs", "-xf", str(packages))
     for key in root.glob("etc/ssh/ssh_host_*"):
         key.unlink()
     for name in ("dev", "proc", "run", "sys", "tmp"):
         (root / name).mkdir(exist_ok=True)
     (root / "tmp").chmod(0o1777)
     (root / "etc/machine-id").write_text("")
+    bootable(root, disk, DISK_MIB)
+    target = scratch / "disk.qcow2"
+    run("qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(disk), str(target))
+    return target
+
+
+def bootable(root: Path, disk: Path, mib: int, words: str = "") -> None:
+    """Make `disk`, of so many MiB, of the system in `root`, which gets its fstab and GRUB's menu.
+
+    words: more of the kernel's command line.
+    """
+    with disk.open("xb") as file:
+        file.truncate(mib * MIB)
+    run("sfdisk", "-q", str(disk), text=_TABLE.format(sectors=(mib - 1 - ROOT_AT) * 2048))
     (root / "etc/fstab").write_text("LABEL=satchel-root / ext4 noatime 0 1\n")
     (root / "boot/grub").mkdir(parents=True, exist_ok=True)
-    (root / "boot/grub/grub.cfg").write_text(_GRUB)
-    blocks = (DISK_MIB - 1 - ROOT_AT) * 1024
-    where = f"offset={ROOT_AT * MIB}"
-    made = ["mke2fs", "-q", "-t", "ext4", "-L", "satchel-root", "-d", str(root), "-E", where]
-    _run(*made, str(disk), f"{blocks}k")
-    shutil.rmtree(root)
+    (root / "boot/grub/grub.cfg").write_text(_GRUB.format(words=words))
+    made = ["mke2fs", "-q", "-t", "ext4", "-L", "satchel-root", "-d", str(root)]
+    made += ["-E", f"offset={ROOT_AT * MIB}"]
+    run(*made, str(disk), f"{(mib - 1 - ROOT_AT) * 1024}k")
+    with tempfile.TemporaryDirectory(dir=disk.parent) as scratch:
+        _start_by_bios(disk, Path(scratch))
+        _start_by_uefi(disk, Path(scratch))
 
 
 def _start_by_bios(disk: Path, scratch: Path) -> None:
     """What grub-install does, without a block device."""
     core = scratch / "core.img"
     modules = ("biosdisk", "part_gpt", "ext2", "normal", "linux", "search", "search_label")
-    _run("grub-mkimage", "-O", "i386-pc", "-o", str(core), "-p", "(hd0,gpt3)/boot/grub", *modules)
+    run("grub-mkimage", "-O", "i386-pc", "-o", str(core), "-p", "(hd0,gpt3)/boot/grub", *modules)
     at = BIOS_AT * MIB // SECTOR
     boot = bytearray(Path("/usr/lib/grub/i386-pc/boot.img").read_bytes()[:440])
     struct.pack_into("<Q", boot, _KERNEL_SECTOR, at)
@@ -115,19 +116,20 @@ def _start_by_uefi(disk: Path, scratch: Path) -> None:
     early, program, system = scratch / "early.cfg", scratch / "grub.efi", scratch / "esp"
     early.write_text(f"{_SEARCH}\nprefix=($root)/boot/grub\n")
     modules = ("part_gpt", "ext2", "normal", "linux", "search", "search_label", "fat")
-    _run("grub-mkimage", "-O", "x86_64-efi", "-o", str(program), "-c", str(early),
+    run("grub-mkimage", "-O", "x86_64-efi", "-o", str(program), "-c", str(early),
          "-p", "/boot/grub", *modules)  # fmt: skip
     with system.open("xb") as file:
         file.truncate((ROOT_AT - ESP_AT) * MIB)
-    _run("mkfs.vfat", "-F", "32", "-n", "ESP", str(system))
-    _run("mmd", "-i", str(system), "::/EFI", "::/EFI/BOOT")
-    _run("mcopy", "-i", str(system), str(program), "::/EFI/BOOT/BOOTX64.EFI")
+    run("mkfs.vfat", "-F", "32", "-n", "ESP", str(system))
+    run("mmd", "-i", str(system), "::/EFI", "::/EFI/BOOT")
+    run("mcopy", "-i", str(system), str(program), "::/EFI/BOOT/BOOTX64.EFI")
     with disk.open("r+b") as file:
         file.seek(ESP_AT * MIB)
         file.write(system.read_bytes())
 
 
-def _run(*argv: str, text: str = "") -> None:
+def run(*argv: str, text: str = "") -> None:
+    """Run it to its end, which must be a good one."""
     done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{argv}\n{done.stdout}{done.stderr}"
 
