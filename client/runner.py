@@ -103,6 +103,7 @@ class Runner:
         self._keys = LogKeys(settings.state / "log-keys")
         self._latest = Latest(settings.state / "latest")
         self._links = Links(settings.run / "l" / service)
+        self._power = Power(settings.later_waits)
         self._chunks: Media | None = None
         self._home: HomeService | None = None
         self._session: Session | None = None
@@ -309,6 +310,7 @@ class Runner:
             self._session.close()
         if self._started:
             self._started.prestager.close()
+        self._power.close()
         self._links.close()
         if self._chunks:
             self._chunks.close()
@@ -326,7 +328,7 @@ class Runner:
         return _Started(
             replicas,
             Quarantine(self.settings, self.service, replicas, session.journal, self._home),
-            Prestager(*common, sources.offer),
+            Prestager(*common, self._power, sources.offer),
         )
 
     def _start_trickle(self) -> Trickle | None:
@@ -345,6 +347,7 @@ class Runner:
             lambda: newest_at_home(home, signers),
             lambda manifest: self._on_media.add(manifest.id),
             every,
+            self._power,
         )
 
     def _on_quarantine(self, divergence: Divergence) -> None:

@@ -14,13 +14,16 @@ from replay import Durability
 from satchel.errors import NotFoundError
 from satchel.names import BadName, check_name, host_name
 from satchel.paths import config_dir, data_dir, runtime_dir, state_dir
-from satchel.settings import require_numbers
+from satchel.settings import SettingsError, require_numbers
 from wire import Peer
 
 if TYPE_CHECKING:
     from chunkstore import SealKeys
 
 RESERVED = "home"
+
+LEAST_PARK_SECONDS = 10.0
+"""What the kernel remembers of a share must be over when a mount leaves."""
 
 Policy = Literal["all", "nearest", "hedge"]
 """Who answers what changes nothing: see `client/reads.py`."""
@@ -55,6 +58,10 @@ class ClientSettings:
     auto:             what a session does about surrogates that are near: `known`, it moves to one
                       of `surrogates` by itself where that is worth it; `ask`, it says so; `off`
     auto_mib:         MiB that a move may fetch which nobody asked for
+    park_seconds:     after how many seconds without a use a mount leaves home until its next use;
+                      0: never
+    later_waits:      what pre-staging and checkpoints onto the medium wait for the end of:
+                      `metered`, `battery`
     response_seconds: how long a call waits for its first response
     uplink:           cloud storage of other programs
     """
@@ -75,6 +82,8 @@ class ClientSettings:
     provisional: str = DEFAULT
     auto: Literal["known", "ask", "off"] = "known"
     auto_mib: int = 512
+    park_seconds: float = 60.0
+    later_waits: tuple[str, ...] = ("metered", "battery")
     response_seconds: float = 300.0
     uplink: UplinkSettings = field(default_factory=UplinkSettings)
 
@@ -83,8 +92,20 @@ class ClientSettings:
         require_numbers(
             self,
             positive=("response_seconds",),
-            not_negative=("evidence_mib", "auto_mib", "media_seconds"),
+            not_negative=("evidence_mib", "auto_mib", "media_seconds", "park_seconds"),
         )
+        if 0 < self.park_seconds < LEAST_PARK_SECONDS:
+            raise SettingsError(
+                f"park_seconds = {self.park_seconds:g} is too short",
+                why=f"home's promises about names last up to {LEAST_PARK_SECONDS:g} s",
+                fix="give more, or 0 for never",
+            )
+        if unknown := set(self.later_waits) - {"metered", "battery"}:
+            raise SettingsError(
+                "later_waits names what nothing waits for",
+                why=", ".join(sorted(unknown)),
+                fix="there are `metered` and `battery`",
+            )
         Limit.parse(self.provisional)
         for name in (*self.surrogates, *([self.name] if self.name else [])):
             check_name(name, "host")
