@@ -48,7 +48,7 @@ SIGNALS_KEPT = 64
 NO_BUS = (OSError, KeyError, ValueError, EOFError, TypeError, AuthenticationError)
 """What comes of a bus that is not there, is gone, or is none."""
 
-_YES = {1, 3}
+_YES = (1, 3)
 """Of NMMetered: yes, and guessed so."""
 
 

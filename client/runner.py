@@ -25,6 +25,7 @@ from client.journal import Journal
 from client.latest import Known, Latest, require_latest
 from client.log_keys import LogKeys
 from client.planner import Plan
+from client.power import Power
 from client.prestage import Prestager
 from client.provisional import Limit
 from client.quarantine import Quarantine

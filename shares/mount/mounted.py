@@ -56,9 +56,9 @@ class MountedShare:
 
         call, name: as for Membership; state: where the journals of mounts are; home: a word for
         home; limit: bytes of a buffer; wait: seconds for a home that is not reached; ahead: as for
-        Node; parking: as for Member. Raises ConflictError for a mountpoint in use, NotFoundError for one that is not there,
-        UsageError for one that `state` is in, and what Membership.join and Session do; nothing is
-        left then.
+        Node; parking: as for Member. Raises ConflictError for a mountpoint in use, NotFoundError
+        for one that is not there, UsageError for one that `state` is in, and what Membership.join
+        and Session do; nothing is left then.
         """
         if not os.path.lexists(mountpoint):
             raise NotFoundError(f"no folder {mountpoint} to mount at", fix=f"mkdir {mountpoint}")

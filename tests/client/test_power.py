@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A device that is on battery, on a metered connection, asleep: python-dbusmock says so, on a bus of
-the test's own."""
+"""A device that is on battery, on a metered connection, asleep: python-dbusmock says so, on a bus
+of the test's own."""
 
 import contextlib
 import subprocess
@@ -34,8 +34,8 @@ class Device:
     def call(self, service: tuple[str, str], method: str, *arguments: str) -> bool:
         name, path = service
         argv = ["gdbus", "call", "--address", self.address, "--dest", name, "--object-path", path]
-        done = subprocess.run([*argv, "--method", method, *arguments], capture_output=True)
-        return done.returncode == 0
+        argv += ["--method", method, *arguments]
+        return subprocess.run(argv, check=False, capture_output=True).returncode == 0
 
     @contextlib.contextmanager
     def mock(self, service: tuple[str, str], interface: str, **properties: str) -> Iterator[None]:

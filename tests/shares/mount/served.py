@@ -35,11 +35,6 @@ LEASE = 2.0
 NEW_BOOT = "SATCHEL_TEST_BOOT"
 
 
-import faulthandler
-
-faulthandler.dump_traceback_later(22, file=open("/tmp/park/tb", "w"))
-
-
 def main(path: str, mountpoint: str, state: str, wait: str, park: str) -> None:
     logging.basicConfig(level=logging.INFO)
     place = Path(mountpoint)
