@@ -82,7 +82,7 @@ class ClientSettings:
     provisional: str = DEFAULT
     auto: Literal["known", "ask", "off"] = "known"
     auto_mib: int = 512
-    park_seconds: float = 60.0
+    park_seconds: float = 30.0
     later_waits: tuple[str, ...] = ("metered", "battery")
     response_seconds: float = 300.0
     uplink: UplinkSettings = field(default_factory=UplinkSettings)

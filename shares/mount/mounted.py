@@ -186,8 +186,8 @@ class MountedShare:
         recovered = [each.status() for each in self.recovered]
         earlier = [path for each in recovered for path in each["conflicts"]]
         told = {"recovered": recovered, "conflicts": [*earlier, *self._conflicts]}
-        told["parked"] = self._member.parked
-        return where | self._member.node.status() | told
+        state = {"parked": self._member.parked}
+        return where | state | self._member.node.status() | told
 
     def offloaded(self, paths: list[str] | None) -> Switched:
         """A task of this machine's went elsewhere: as Offloading has it. Raises OSError."""
