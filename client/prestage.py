@@ -41,6 +41,7 @@ class Stage:
     staged: Staged | None = None
     error: SatchelError | None = None
     waits: str = ""
+    over: bool = False
 
     def row(self) -> dict[str, Any]:
         """For `satchel status`."""
@@ -101,6 +102,13 @@ class Prestager:
         for stage in stages:
             stage.ending.set()
 
+    @property
+    def under_way(self) -> bool:
+        """Whether something is being brought, or waits for that."""
+        with self._lock:
+            stages = list(self._stages)
+        return any(not stage.over for stage in stages)
+
     def status(self) -> list[dict[str, Any]]:
         with self._lock:
             return [stage.row() for stage in self._stages]
@@ -120,6 +128,7 @@ class Prestager:
             logger.info("%s has nothing in advance: %s", stage.surrogate, error)
             stage.error = error
         finally:
+            stage.over = True
             self._links.drop(name)
 
     def _bring(self, stage: Stage, name: str, manifest: Manifest) -> None:

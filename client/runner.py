@@ -24,6 +24,7 @@ from client.home import HomeService
 from client.journal import Journal
 from client.latest import Known, Latest, require_latest
 from client.log_keys import LogKeys
+from client.parking import SessionParking
 from client.planner import Plan
 from client.power import Power
 from client.prestage import Prestager
@@ -111,6 +112,7 @@ class Runner:
         self._started: _Started | None = None
         self._on_media: set[CheckpointId] = set()
         self._trickle: Trickle | None = None
+        self._parking: SessionParking | None = None
         self._ending = Ending(service)
         self._savings = Savings.of(settings.state, service)
 
@@ -171,6 +173,7 @@ class Runner:
         self._started = self._start_parts(self._session, manifest)
         self._join_home()
         self._trickle = self._start_trickle() if stateful else None
+        self._parking = self._start_parking()
 
     def bring_up(
         self, surrogate: str, *, use_media: bool = True, route: Route = Route.REPLAY
@@ -266,6 +269,7 @@ class Runner:
             **self._medium(),
             "damaged_chunks_on_media": self._chunks.damaged if self._chunks else None,
             "journal_failure": str(journal.failure) if journal.failure else None,
+            "parked": self.parked,
             "refusal": str(session.refusal) if session.refusal else None,
             "replicas": self._replicas(surrogates),
             "policy": session.policy,
@@ -301,6 +305,8 @@ class Runner:
         self.settle()
         if self._started:
             self._started.replicas.close()
+        if self._parking:
+            self._parking.close()
         if self._trickle:
             self._trickle.close()
         if self._home:
@@ -350,6 +356,25 @@ class Runner:
             every,
             self._power,
         )
+
+    def _start_parking(self) -> SessionParking | None:
+        """Of a session that has a home."""
+        if self._home is None or not self.settings.park_seconds:
+            return None
+        bulk = self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK)
+        return SessionParking(
+            self.session, self._home, bulk, self._brings, self.settings.park_seconds
+        )
+
+    def _brings(self) -> bool:
+        """Whether the medium is to get more of what home has, or a surrogate something of it."""
+        due = self._trickle is not None and self._trickle.due
+        return due or bool(self._parts.replicas.names()) or self._parts.prestager.under_way
+
+    @property
+    def parked(self) -> bool:
+        """Whether home and surrogates are told nothing until somebody uses the service."""
+        return self._parking is not None and self._parking.parked
 
     def _on_quarantine(self, divergence: Divergence) -> None:
         self._parts.quarantine.put(divergence)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RESERVED = "home"
 
-LEAST_PARK_SECONDS = 10.0
+LEAST_PARK_SECONDS = 15.0
 """What the kernel remembers of a share must be over when a mount leaves."""
 
 Policy = Literal["all", "nearest", "hedge"]
@@ -58,8 +58,8 @@ class ClientSettings:
     auto:             what a session does about surrogates that are near: `known`, it moves to one
                       of `surrogates` by itself where that is worth it; `ask`, it says so; `off`
     auto_mib:         MiB that a move may fetch which nobody asked for
-    park_seconds:     after how many seconds without a use a mount leaves home until its next use;
-                      0: never
+    park_seconds:     after how many seconds without a use a mount, or a session that has no replica
+                      at a surrogate, leaves home until its next use; 0: never
     later_waits:      what pre-staging and checkpoints onto the medium wait for the end of:
                       `metered`, `battery`
     response_seconds: how long a call waits for its first response

@@ -85,6 +85,13 @@ class Trickle:
         self._thread = threading.Thread(target=self._run, name="trickle", daemon=True)
         self._thread.start()
 
+    @property
+    def due(self) -> bool:
+        """Whether the medium lacks operations of the session and may get them now."""
+        lacks = self._session.last > self._replicas.manifest.operation
+        held = self._session.journal.beside or self._power.holds(Urgency.LATER)
+        return lacks and not held
+
     def close(self) -> None:
         """End it. What is under way ends at its next piece; the medium has one state or the other.
         Nothing happens the second time."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from bench.harness import Figure, figure
 from bench.uplink.recorded import Said, recorded
-from client.settings import ClientSettings
+from client import ClientSettings
 from uplink import Batcher, Interface, RadioModel, RadioState, built_in_radios
 
 DAY, HOUR, MINUTE = 86_400.0, 3600.0, 60.0
