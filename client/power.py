@@ -18,7 +18,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from jeepney import (
@@ -30,8 +30,9 @@ from jeepney import (
     message_bus,
     new_method_call,
 )
-from jeepney.auth import AuthenticationError
 from jeepney.io.blocking import DBusConnection, open_dbus_connection
+
+from console import NO_BUS
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +45,6 @@ AGAIN_SECONDS = 30.0
 
 SIGNALS_KEPT = 64
 """Each of them has all asked anew, so that one that is lost is no harm while another is kept."""
-
-NO_BUS = (OSError, KeyError, ValueError, EOFError, TypeError, AuthenticationError)
-"""What comes of a bus that is not there, is gone, or is none."""
 
 _YES = (1, 3)
 """Of NMMetered: yes, and guessed so."""
@@ -206,7 +204,7 @@ class Power:
         with self._changed:
             if means != self._means:
                 logger.info("this device: %s", means)
-            self._means = replace(means)
+            self._means = means
             self._changed.notify_all()
 
 
