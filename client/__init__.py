@@ -21,6 +21,7 @@
 - replicas: those of a session on surrogates: how one is brought up there, and ended
 - quarantine: what is done about one that answered otherwise than home
 - runner: a session from its start to its end; moves
+- power: what the device can afford now; parking: a session that nobody uses leaves home
 - fronts: a local port on which an unmodified program uses the service, one front for each adapter
 - running: which sessions run here, and the way to each
 - control: the socket on which `satchel status`, `move`, `call` and `stop` reach a running session

@@ -19,7 +19,7 @@ import enum
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -45,6 +45,9 @@ BACKOFF_SECONDS = (0.1, 0.3, 1.0, 2.0)
 
 PASSING = (UnavailableError, StateError, CapacityError)
 """What a replica may get over: one whose disk is full, too, as soon as there is room."""
+
+REST_SECONDS = 2.0
+"""How long it is waited until a feed has noticed that it is to rest."""
 
 HEARTBEAT_SECONDS = 15.0
 """After so long without an operation a replica is asked where it is: it hears that we are there,
@@ -178,6 +181,8 @@ class Feed:
         self._changing = threading.Lock()
         self._state = FeedState.CATCHING_UP
         self._ending = threading.Event()
+        self._wake: Callable[[], None] | None = None
+        self._asleep = threading.Event()
         self.called = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"feed-{endpoint.name}", daemon=True)
 
@@ -205,6 +210,25 @@ class Feed:
         is under way has taken already. 0 while nothing is known."""
         began, usual = self._reads_since, self.pace.median() or 0.0
         return usual if began is None else max(usual, time.monotonic() - began)
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing is said to the replica until there is something to do."""
+        return self._wake is not None
+
+    def rest(self, wake: Callable[[], None]) -> bool:
+        """Say nothing until there is something to do. Whether it says nothing any more; it does
+        where it is not told so in REST_SECONDS, and then it goes on.
+
+        wake: is called before it says something again, on its thread; may raise SatchelError
+        """
+        self._asleep.clear()
+        self._wake = wake
+        self.called.set()
+        if self._asleep.wait(REST_SECONDS):
+            return self.resting
+        self._wake = None
+        return False
 
     def start(self) -> None:
         self._thread.start()
@@ -260,6 +284,8 @@ class Feed:
     def _step(self) -> None:
         """Read or send what there is, or wait a little for something. Operations that were sent
         before and not answered are sent again: only so their responses are heard."""
+        if self._wake is not None and self._nothing_to_do():
+            return
         if not self._placed:
             self.cursor = self.endpoint.position()
             self._placed = True
@@ -275,6 +301,17 @@ class Feed:
                 return
             self._send(operations)
         self._heard = time.monotonic()
+
+    def _nothing_to_do(self) -> bool:
+        """While it rests: whether that goes on. Else the replica is asked anew where it is."""
+        self._asleep.set()
+        if not self._listener.wanted(self, 1) and not self._listener.reads(self, 1):
+            return True
+        wake, self._wake = self._wake, None
+        self._placed = False
+        if wake is not None:
+            wake()
+        return False
 
     def _send(self, operations: Sequence[Operation]) -> None:
         self._listener.sent(sum(op.record_size for op in operations), apart=False)

@@ -17,6 +17,7 @@ from typing import Any
 
 from client.history import History
 from client.paths import Paths, likely_next
+from client.power import Power, Urgency
 from client.settings import ClientSettings
 from images import Manifest
 from satchel.errors import SatchelError
@@ -32,12 +33,15 @@ Offer = Callable[[Link], tuple[SourceAddress, ...]]
 
 @dataclass
 class Stage:
-    """What is brought to one surrogate. staged: as it was heard last."""
+    """What is brought to one surrogate. staged: as it was heard last; waits: why nothing is brought
+    just now, empty: it is."""
 
     surrogate: str
     ending: threading.Event = field(default_factory=threading.Event)
     staged: Staged | None = None
     error: SatchelError | None = None
+    waits: str = ""
+    over: bool = False
 
     def row(self) -> dict[str, Any]:
         """For `satchel status`."""
@@ -46,14 +50,18 @@ class Stage:
             "bytes": self.staged.bytes if self.staged else {},
             "done": bool(self.staged and self.staged.done),
             "error": str(self.error) if self.error else None,
+            "waits": self.waits or None,
         }
 
 
 class Prestager:
     """Of one session. Thread-safe; `close` ends its threads."""
 
-    def __init__(self, settings: ClientSettings, service: str, links: Links, offer: Offer) -> None:
+    def __init__(
+        self, settings: ClientSettings, service: str, links: Links, power: Power, offer: Offer
+    ) -> None:
         self._settings = settings
+        self._power = power
         self._service = service
         self._links = links
         self._offer = offer
@@ -94,6 +102,13 @@ class Prestager:
         for stage in stages:
             stage.ending.set()
 
+    @property
+    def under_way(self) -> bool:
+        """Whether something is being brought, or waits for that."""
+        with self._lock:
+            stages = list(self._stages)
+        return any(not stage.over for stage in stages)
+
     def status(self) -> list[dict[str, Any]]:
         with self._lock:
             return [stage.row() for stage in self._stages]
@@ -105,7 +120,7 @@ class Prestager:
     def _run(self, stage: Stage, name: str, manifest: Manifest, quiet: Callable[[], bool]) -> None:
         """name: of the link, which is this stage's own"""
         try:
-            while not quiet():
+            while not quiet() or self._held(stage):
                 if stage.ending.wait(LOOK_SECONDS):
                     return
             self._bring(stage, name, manifest)
@@ -113,11 +128,25 @@ class Prestager:
             logger.info("%s has nothing in advance: %s", stage.surrogate, error)
             stage.error = error
         finally:
+            stage.over = True
             self._links.drop(name)
 
     def _bring(self, stage: Stage, name: str, manifest: Manifest) -> None:
         peer = self._settings.surrogate(stage.surrogate)
-        link = self._links.open(name, peer, Lane.BULK)
+        while not self._stage(stage, self._links.open(name, peer, Lane.BULK), manifest):
+            self._links.drop(name)
+            while self._held(stage):
+                if stage.ending.wait(LOOK_SECONDS):
+                    return
+
+    def _held(self, stage: Stage) -> bool:
+        """Whether the device cannot afford it now."""
+        stage.waits = self._power.holds(Urgency.LATER)
+        return bool(stage.waits)
+
+    def _stage(self, stage: Stage, link: Link, manifest: Manifest) -> bool:
+        """Have the surrogate fetch until it has all. Whether that is over; False where the device
+        cannot afford it any more: what has come stays in the cache there."""
         replica = CreateReplica.new_id(self._service)
         sources = self._offer(link)
         request = CreateReplica(replica, self._service, manifest.to_json(), sources)
@@ -125,8 +154,10 @@ class Prestager:
         while True:
             ended = stage.ending.wait(LOOK_SECONDS)
             stage.staged = Staged.from_json(link.http.get_json(f"/v1/staged/{replica}"))
-            if ended or stage.staged.done:
+            over = ended or stage.staged.done
+            if over or self._held(stage):
                 break
         link.http.delete(f"/v1/staged/{replica}")
         if stage.staged.error is not None:
             stage.error = stage.staged.error.to_error()
+        return over

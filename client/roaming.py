@@ -120,14 +120,16 @@ class Roaming:
             self._thread.join()
 
     def _run(self) -> None:
+        called = False
         while not self._closing.is_set():
             try:
-                self._look()
+                if called or not self._runner.parked:
+                    self._look()
             except SatchelError as error:
                 if self._runner.ending:
                     return
                 logger.info("roaming: %s", error)
-            self._attention.wait(LOOK_SECONDS)
+            called = self._attention.wait(LOOK_SECONDS)
             self._attention.clear()
 
     def _look(self) -> None:

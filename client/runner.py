@@ -24,7 +24,9 @@ from client.home import HomeService
 from client.journal import Journal
 from client.latest import Known, Latest, require_latest
 from client.log_keys import LogKeys
+from client.parking import SessionParking
 from client.planner import Plan
+from client.power import Power
 from client.prestage import Prestager
 from client.provisional import Limit
 from client.quarantine import Quarantine
@@ -103,12 +105,14 @@ class Runner:
         self._keys = LogKeys(settings.state / "log-keys")
         self._latest = Latest(settings.state / "latest")
         self._links = Links(settings.run / "l" / service)
+        self._power = Power(settings.later_waits)
         self._chunks: Media | None = None
         self._home: HomeService | None = None
         self._session: Session | None = None
         self._started: _Started | None = None
         self._on_media: set[CheckpointId] = set()
         self._trickle: Trickle | None = None
+        self._parking: SessionParking | None = None
         self._ending = Ending(service)
         self._savings = Savings.of(settings.state, service)
 
@@ -169,6 +173,7 @@ class Runner:
         self._started = self._start_parts(self._session, manifest)
         self._join_home()
         self._trickle = self._start_trickle() if stateful else None
+        self._parking = self._start_parking()
 
     def bring_up(
         self, surrogate: str, *, use_media: bool = True, route: Route = Route.REPLAY
@@ -264,6 +269,7 @@ class Runner:
             **self._medium(),
             "damaged_chunks_on_media": self._chunks.damaged if self._chunks else None,
             "journal_failure": str(journal.failure) if journal.failure else None,
+            "parked": self.parked,
             "refusal": str(session.refusal) if session.refusal else None,
             "replicas": self._replicas(surrogates),
             "policy": session.policy,
@@ -299,6 +305,8 @@ class Runner:
         self.settle()
         if self._started:
             self._started.replicas.close()
+        if self._parking:
+            self._parking.close()
         if self._trickle:
             self._trickle.close()
         if self._home:
@@ -309,6 +317,7 @@ class Runner:
             self._session.close()
         if self._started:
             self._started.prestager.close()
+        self._power.close()
         self._links.close()
         if self._chunks:
             self._chunks.close()
@@ -326,7 +335,7 @@ class Runner:
         return _Started(
             replicas,
             Quarantine(self.settings, self.service, replicas, session.journal, self._home),
-            Prestager(*common, sources.offer),
+            Prestager(*common, self._power, sources.offer),
         )
 
     def _start_trickle(self) -> Trickle | None:
@@ -345,7 +354,27 @@ class Runner:
             lambda: newest_at_home(home, signers),
             lambda manifest: self._on_media.add(manifest.id),
             every,
+            self._power,
         )
+
+    def _start_parking(self) -> SessionParking | None:
+        """Of a session that has a home."""
+        if self._home is None or not self.settings.park_seconds:
+            return None
+        bulk = self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK)
+        return SessionParking(
+            self.session, self._home, bulk, self._brings, self.settings.park_seconds
+        )
+
+    def _brings(self) -> bool:
+        """Whether the medium is to get more of what home has, or a surrogate something of it."""
+        due = self._trickle is not None and self._trickle.due
+        return due or bool(self._parts.replicas.names()) or self._parts.prestager.under_way
+
+    @property
+    def parked(self) -> bool:
+        """Whether home and surrogates are told nothing until somebody uses the service."""
+        return self._parking is not None and self._parking.parked
 
     def _on_quarantine(self, divergence: Divergence) -> None:
         self._parts.quarantine.put(divergence)

@@ -15,7 +15,7 @@ from replay import Durability
 from satchel.errors import NotFoundError
 from satchel.names import BadName, check_name, host_name
 from satchel.paths import config_dir, data_dir, runtime_dir, state_dir
-from satchel.settings import require_numbers
+from satchel.settings import SettingsError, require_numbers
 from wire import Peer, verify_signer
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ RESERVED = "home"
 
 OWNER = "owner"
 """Who signs checkpoints and the keys of media, as `allowed_signers` names him."""
+
+LEAST_PARK_SECONDS = 15.0
+"""What the kernel remembers of a share must be over when a mount leaves."""
 
 Policy = Literal["all", "nearest", "hedge"]
 """Who answers what changes nothing: see `client/reads.py`."""
@@ -59,6 +62,10 @@ class ClientSettings:
     auto:             what a session does about surrogates that are near: `known`, it moves to one
                       of `surrogates` by itself where that is worth it; `ask`, it says so; `off`
     auto_mib:         MiB that a move may fetch which nobody asked for
+    park_seconds:     after how many seconds without a use a mount, or a session that has no replica
+                      at a surrogate, leaves home until its next use; 0: never
+    later_waits:      what pre-staging and checkpoints onto the medium wait for the end of:
+                      `metered`, `battery`
     response_seconds: how long a call waits for its first response
     uplink:           cloud storage of other programs
     """
@@ -79,6 +86,8 @@ class ClientSettings:
     provisional: str = DEFAULT
     auto: Literal["known", "ask", "off"] = "known"
     auto_mib: int = 512
+    park_seconds: float = 30.0
+    later_waits: tuple[str, ...] = ("metered", "battery")
     response_seconds: float = 300.0
     uplink: UplinkSettings = field(default_factory=UplinkSettings)
 
@@ -87,8 +96,20 @@ class ClientSettings:
         require_numbers(
             self,
             positive=("response_seconds",),
-            not_negative=("evidence_mib", "auto_mib", "media_seconds"),
+            not_negative=("evidence_mib", "auto_mib", "media_seconds", "park_seconds"),
         )
+        if 0 < self.park_seconds < LEAST_PARK_SECONDS:
+            raise SettingsError(
+                f"park_seconds = {self.park_seconds:g} is too short",
+                why=f"home's promises about names last up to {LEAST_PARK_SECONDS:g} s",
+                fix="give more, or 0 for never",
+            )
+        if unknown := set(self.later_waits) - {"metered", "battery"}:
+            raise SettingsError(
+                "later_waits names what nothing waits for",
+                why=", ".join(sorted(unknown)),
+                fix="there are `metered` and `battery`",
+            )
         Limit.parse(self.provisional)
         for name in (*self.surrogates, *([self.name] if self.name else [])):
             check_name(name, "host")

@@ -22,6 +22,7 @@ from chunkstore import Media
 from client.endpoints import HOME
 from client.feed import FINAL
 from client.home import HomeService
+from client.power import Power, Urgency
 from client.refreshing import Refresher, from_home
 from client.replicas import Replicas
 from client.session import Session
@@ -64,10 +65,11 @@ class Trickle:
         read: Callable[[], Signed],
         on_medium: Callable[[Manifest], None],
         every_seconds: float,
+        power: Power,
     ) -> None:
         """folder: see Refresher; bulk: a link to home; read: home's newest checkpoint, its
         signature verified; on_medium: told of each checkpoint that has come onto the medium;
-        every_seconds: from one to the next, at least."""
+        every_seconds: from one to the next, at least; power: says when it waits."""
         self._session = session
         self._home = home
         self._replicas = replicas
@@ -75,13 +77,20 @@ class Trickle:
         self._refresher = Refresher(media, home.service, folder, from_home(bulk, self._turn))
         self._read = read
         self._on_medium = on_medium
-        self._every_seconds = every_seconds
+        self._every_seconds, self._power = every_seconds, power
         self._closing = threading.Event()
         self._last = session.last
         self._quiet_since = self._taken = time.monotonic()
         self.brought = Brought()
         self._thread = threading.Thread(target=self._run, name="trickle", daemon=True)
         self._thread.start()
+
+    @property
+    def due(self) -> bool:
+        """Whether the medium lacks operations of the session and may get them now."""
+        lacks = self._session.last > self._replicas.manifest.operation
+        held = self._session.journal.beside or self._power.holds(Urgency.LATER)
+        return lacks and not held
 
     def close(self) -> None:
         """End it. What is under way ends at its next piece; the medium has one state or the other.
@@ -102,7 +111,8 @@ class Trickle:
                     self.brought = Brought(self.brought.checkpoints, self.brought.bytes, str(error))
 
     def _turn(self) -> None:
-        """Operations go first."""
+        """Operations go first, and a device that can afford nothing else waits."""
+        self._power.wait(Urgency.LATER, self._closing)
         if self._closing.is_set():
             raise StateError("the session has ended")
         self._session.operations.give_way(Priority.BACKGROUND)
@@ -112,6 +122,8 @@ class Trickle:
         session, now = self._session, time.monotonic()
         if session.last != self._last or session.operations.under_way:
             self._last, self._quiet_since = session.last, now
+        if self._power.holds(Urgency.LATER):
+            return False
         if session.journal.beside or now - self._taken < self._every_seconds:
             return False
         if session.last <= self._replicas.manifest.operation:

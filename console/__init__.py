@@ -20,7 +20,7 @@ from satchel.deferred import deferred
 
 if TYPE_CHECKING:
     from console.commands import program_group
-    from console.desktop import Desktop
+    from console.desktop import NO_BUS, Desktop
     from console.findings import Finding, Severity, exit_code, show_findings
     from console.invitation import show_code
     from console.logs import log_to_stderr
@@ -42,6 +42,7 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "NO_BUS",
     "Desktop",
     "Finding",
     "Severity",

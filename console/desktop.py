@@ -38,7 +38,7 @@ STAYS, AS_USUAL = 0, -1
 
 NORMAL, CRITICAL = 1, 2
 
-NO_BUS = (OSError, KeyError, ValueError, EOFError, AuthenticationError)
+NO_BUS = (OSError, KeyError, ValueError, EOFError, TypeError, AuthenticationError)
 """What comes of a bus that is not there, is gone, or is none."""
 
 

@@ -131,6 +131,14 @@ class Link:
         """Look now whether the connection is still of use. Returns at once, never fails."""
         self._attention.set()
 
+    def rest(self) -> None:
+        """End the connection until somebody wants one again; what is reached and lent stays known.
+        Who waits for an answer is told."""
+        with self._connecting:
+            self._wanted = False
+            if self._ssh:
+                self._ssh.close()
+
     def offer(self, name: str, app: Flask) -> str:
         """Let the peer ask `app` for chunks, for as long as the link is open; the path of the
         socket there. As `lend`."""

@@ -75,11 +75,13 @@ def world(fresh: float = FRESH_SECONDS, *, helped: bool = False) -> Iterator[Wor
         pair.link.shape(up=shape, down=shape)
         (folder / "files").mkdir()
         address = f"http://{measure.CORE}:{SERVER_PORT}/dav"
-        _start(stack, pair.core, "the WebDAV server", _server(folder), folder / "server.log")
+        _start(stack, pair.core, "the WebDAV server", server_argv(folder), folder / "server.log")
         home = _home(stack, pair.core, folder, address) if helped else ""
         argv = _uplink(folder, address, fresh, home)
         _start(stack, pair.leaf, "uplink", argv, folder / "uplink.log", UPLINK_PORT)
-        _rclone(folder, {"direct": address, "through": f"http://127.0.0.1:{UPLINK_PORT}/cloud"})
+        write_rclone(
+            folder, {"direct": address, "through": f"http://127.0.0.1:{UPLINK_PORT}/cloud"}
+        )
         through = f"http://127.0.0.1:{UPLINK_PORT}/cloud"
         yield World(pair.leaf, pair.link, folder / "files", folder, address, through)
 
@@ -103,12 +105,13 @@ def _start(
     await_up(what, process, lambda: host.run(probe).returncode == 0, log)
 
 
-def _server(folder: Path) -> list[str]:
+def server_argv(folder: Path, port: int = SERVER_PORT) -> list[str]:
+    """WsgiDAV with the folder `files` there."""
     config = folder / "wsgidav.json"
     users = {USER: {"password": PASSWORD}}
     fields = {
         "host": "0.0.0.0",
-        "port": SERVER_PORT,
+        "port": port,
         "provider_mapping": {"/dav": str(folder / "files")},
         "simple_dc": {"user_mapping": {"*": users}},
         "http_authenticator": {"accept_digest": False, "default_to_digest": False},
@@ -154,7 +157,8 @@ def _satchel(folder: Path) -> list[str]:
     return [sys.executable, "-m", "client", "--config", str(folder / "client.toml"), "uplink"]
 
 
-def _rclone(folder: Path, remotes: dict[str, str]) -> None:
+def write_rclone(folder: Path, remotes: dict[str, str]) -> None:
+    """Its settings, `rclone.conf`, with the addresses of its remotes."""
     said = subprocess.run(
         ["rclone", "obscure", PASSWORD], check=False, capture_output=True, text=True
     )

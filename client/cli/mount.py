@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from client.settings import ClientSettings
-from client.shares import journals, serve_mount, share_way
+from client.shares import journals, parking, serve_mount, share_way
 from shares.mount import (
     MountedShare,
     Ready,
@@ -48,7 +48,8 @@ def command(
     """Mount SHARE of home's at DIR.
 
     Until Ctrl-C or `fusermount3 -u DIR`. SHARE can be left out where home has one only. Needs no
-    root. What an earlier mount of SHARE could not send is sent first. What home has not yet at the
+    root. A mount that nobody uses leaves home until somebody does (the setting `park_seconds`).
+    What an earlier mount of SHARE could not send is sent first. What home has not yet at the
     end is sent before the command ends. Where home is not reached it stays in a journal, in the
     folder `shares` of the setting `state`: the command says so and ends with exit code 8. In the
     background it logs to `mount.log` in the folder of the setting `state`.
@@ -72,6 +73,7 @@ def command(
                 limit=limit,
                 wait=wait or None,
                 ahead=True,
+                parking=parking(settings, way),
             )
             with serve_mount(settings, mounted):
                 run_until_signal(mounted, ready)

@@ -19,7 +19,7 @@ from client.shares.mounts import (
     tell_mounts,
 )
 from client.shares.programs import run_in_share
-from client.shares.way import ShareWay, share_way
+from client.shares.way import ShareWay, parking, share_way
 
 __all__ = [
     "ShareWay",
@@ -29,6 +29,7 @@ __all__ = [
     "mount_row",
     "mount_rows",
     "mounts",
+    "parking",
     "run_in_share",
     "serve_mount",
     "share_way",

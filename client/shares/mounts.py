@@ -117,7 +117,7 @@ def mount_row(status: dict[str, Any]) -> dict[str, Any]:
     return {
         "share": status["share"],
         "mountpoint": status["mountpoint"],
-        "home": "connected" if status["connected"] else "not reached",
+        "home": _home(status),
         "files": len(files),
         "blocks": sum(file["home_is_behind_blocks"] for file in files),
         "bytes": sum(file["home_is_behind_bytes"] for file in files),
@@ -125,6 +125,12 @@ def mount_row(status: dict[str, Any]) -> dict[str, Any]:
         "buffered": status["buffered_blocks"],
         "conflicts": len(status["conflicts"]),
     }
+
+
+def _home(status: dict[str, Any]) -> str:
+    if status.get("parked"):
+        return "parked"
+    return "connected" if status["connected"] else "not reached"
 
 
 def mount_rows(settings: ClientSettings) -> list[dict[str, Any]]:

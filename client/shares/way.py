@@ -13,22 +13,27 @@ from typing import Any
 
 from client.endpoints import HOME
 from client.settings import ClientSettings
-from satchel.errors import IntegrityError, NotFoundError, UsageError
-from shares.node import Caller, Ends
+from satchel.errors import IntegrityError, NotFoundError, SatchelError, UsageError
+from shares.node import Caller, Ends, Parking
 from wire import Caller as WireCaller
-from wire import Links
+from wire import Link, Links
 
 
 @dataclass(frozen=True)
 class ShareWay:
     """shares: names of those that home has; socket: where they are reached on this host, while a
-    connection stands"""
+    connection of the link stands"""
 
     shares: tuple[str, ...]
     socket: Path
+    link: Link
 
     def call(self, ends: Ends) -> Caller:
-        """Begin a conversation; what Membership is given."""
+        """Begin a conversation; what Membership is given. A link that rests is connected first,
+        or tried again in the background where that fails."""
+        if not self.link.alive:
+            with contextlib.suppress(SatchelError):
+                self.link.connect()
         return WireCaller(self.socket, ends, HOME)
 
     def choose(self, share: str | None) -> str:
@@ -44,6 +49,12 @@ class ShareWay:
         return chosen
 
 
+def parking(settings: ClientSettings, way: ShareWay) -> Parking | None:
+    """When a mount that is reached that way leaves home, and its link rests."""
+    seconds = settings.park_seconds
+    return Parking(seconds, way.link.rest) if seconds else None
+
+
 @contextlib.contextmanager
 def share_way(settings: ClientSettings) -> Iterator[ShareWay]:
     """Within the block home's shares are reached; the connection is made again when it breaks.
@@ -55,4 +66,4 @@ def share_way(settings: ClientSettings) -> Iterator[ShareWay]:
         if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
             raise IntegrityError("home's list of shares is none", why=str(listed)[:200])
         names = tuple(str(row.get("name")) for row in listed)
-        yield ShareWay(names, link.reach("shares"))
+        yield ShareWay(names, link.reach("shares"), link)

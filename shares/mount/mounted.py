@@ -24,7 +24,7 @@ from shares.node.journal import Journal
 from shares.node.journal_records import MountNote, this_boot
 from shares.node.left import read_left
 from shares.node.losses import TakenOver
-from shares.node.member import Member
+from shares.node.member import Member, Parking
 from shares.node.membership import Caller, Ends
 from shares.node.offloading import Offloading, Switched
 from shares.protocol import Predicted
@@ -50,14 +50,15 @@ class MountedShare:
         limit: int | None = None,
         wait: float | None = 30.0,
         ahead: bool = False,
+        parking: Parking | None = None,
     ) -> None:
         """Send home what earlier mounts of the share have left, join the share and mount it.
 
         call, name: as for Membership; state: where the journals of mounts are; home: a word for
         home; limit: bytes of a buffer; wait: seconds for a home that is not reached; ahead: as for
-        Node. Raises ConflictError for a mountpoint in use, NotFoundError for one that is not there,
-        UsageError for one that `state` is in, and what Membership.join and Session do; nothing is
-        left then.
+        Node; parking: as for Member. Raises ConflictError for a mountpoint in use, NotFoundError
+        for one that is not there, UsageError for one that `state` is in, and what Membership.join
+        and Session do; nothing is left then.
         """
         if not os.path.lexists(mountpoint):
             raise NotFoundError(f"no folder {mountpoint} to mount at", fix=f"mkdir {mountpoint}")
@@ -77,7 +78,9 @@ class MountedShare:
             self._folder = journals.new(mount_key(mountpoint))
             self._locks.enter_context(claimed(self._folder / LOCK))
             try:
-                self._member = self._join(call, name, home, limit, wait, ahead=ahead)
+                self._member = self._join(
+                    call, name, home, limit, wait, ahead=ahead, parking=parking
+                )
                 self._habits = self._learnt(state, home)
                 self._offloading = Offloading(self._member.node)
                 self._session = self._mount()
@@ -103,6 +106,7 @@ class MountedShare:
         wait: float | None,
         *,
         ahead: bool,
+        parking: Parking | None,
     ) -> Member:
         journal = Journal(self._folder)
         member = Member(
@@ -116,6 +120,7 @@ class MountedShare:
             ahead=ahead,
             journal=journal,
             kept=self._note_conflict,
+            parking=parking,
         )
         place, boot = str(self.mountpoint), this_boot()
         journal.mounted(MountNote(self.share, place, home, name, member.token, boot))
@@ -181,7 +186,8 @@ class MountedShare:
         recovered = [each.status() for each in self.recovered]
         earlier = [path for each in recovered for path in each["conflicts"]]
         told = {"recovered": recovered, "conflicts": [*earlier, *self._conflicts]}
-        return where | self._member.node.status() | told
+        state = {"parked": self._member.parked}
+        return where | state | self._member.node.status() | told
 
     def offloaded(self, paths: list[str] | None) -> Switched:
         """A task of this machine's went elsewhere: as Offloading has it. Raises OSError."""

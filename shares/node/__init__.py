@@ -44,7 +44,7 @@ from shares.node.hub import (
 )
 from shares.node.losses import LOSSES_KEPT, Losses, Restored, TakenOver
 from shares.node.marks import Marks
-from shares.node.member import Member
+from shares.node.member import Member, Parking
 from shares.node.membership import Caller, Ends, Join, Joined, LeaseOver, Membership, await_reply
 from shares.node.node import Node
 from shares.node.offloading import Offloading, Switched
@@ -109,6 +109,7 @@ __all__ = [
     "Opened",
     "Operations",
     "OwnFolder",
+    "Parking",
     "RawFile",
     "RemoteHub",
     "Restored",

@@ -22,7 +22,8 @@ class CurrentHub:
     """The hub of the membership of the moment. Thread-safe.
 
     latest: of the membership that was the last one, which may be over. wait: seconds for which a
-    home that is not reached is waited for, None: for ever
+    home that is not reached is waited for, None: for ever. asked: when home was needed last,
+    monotonic; wanted: set when it is needed and there is no membership
     """
 
     def __init__(self, hub: Hub, wait: float | None) -> None:
@@ -31,6 +32,8 @@ class CurrentHub:
         self._joined = threading.Event()
         self._joined.set()
         self._over: OSError | None = None
+        self.asked = time.monotonic()
+        self.wanted = threading.Event()
 
     @property
     def joined(self) -> bool:
@@ -44,6 +47,9 @@ class CurrentHub:
     def get(self) -> Hub:
         """Between two memberships this waits for the next one. Raises OSError where there is none
         any more."""
+        self.asked = time.monotonic()
+        if not self.joined:
+            self.wanted.set()
         self._joined.wait(self.wait)
         self.require()
         return self.latest

@@ -41,7 +41,8 @@ class Heartbeat:
     def run(self, ended: threading.Event) -> None:
         """Beat until then."""
         while True:
-            self.beat()
+            if self._home.joined:
+                self.beat()
             self._content.look_at_pages()
             lease = self._lease[1] if self._lease else FIRST_LEASE
             if ended.wait(min(lease, self._relaxation) / 3):

@@ -7,8 +7,10 @@ from __future__ import annotations
 import errno
 import logging
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from satchel.errors import NotFoundError, SatchelError
 from shares.node.buffer import Buffer
@@ -21,9 +23,24 @@ from shares.node.windows import Make
 
 log = logging.getLogger(__name__)
 
+LOOK_SECONDS = 1.0
+"""How often it is looked whether anybody uses the share."""
+
+SETTLE_SECONDS = 0.25
+"""For a call that was about to ask home when the node began to park."""
+
 JOIN_SECONDS = 20.0
 RETRY_SECONDS = 1.0
 AGAIN_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Parking:
+    """When a node leaves a share that nobody uses. idle_seconds: since a program needed home last;
+    parked: is called each time when it has left"""
+
+    idle_seconds: float
+    parked: Callable[[], None] = lambda: None
 
 
 class Member:
@@ -46,9 +63,11 @@ class Member:
         ahead: bool = False,
         journal: Journal | None = None,
         kept: Callable[[bytes], None] = lambda path: None,
+        parking: Parking | None = None,
     ) -> None:
         """Join. call: as for Membership; wait, make, lost, ahead, journal: as for Node; kept: is
-        told the path of each conflict copy. Raises what Membership.join does."""
+        told the path of each conflict copy; parking: None where it stays joined while nobody uses
+        it. Raises what Membership.join does."""
         self.share = share
         self._call, self._name, self._wait = call, name, wait
         self._closed = threading.Event()
@@ -59,6 +78,16 @@ class Member:
         self._membership.over = self._over
         if journal is not None:
             threading.Thread(target=self._keep_refused, name="conflicts", daemon=True).start()
+        self._parked = False
+        if parking is not None:
+            look = threading.Thread(target=self._park_when_idle, args=(parking,), name="parking")
+            look.daemon = True
+            look.start()
+
+    @property
+    def parked(self) -> bool:
+        """Whether it has left until a program needs home."""
+        return self._parked
 
     @property
     def token(self) -> str:
@@ -71,6 +100,7 @@ class Member:
         if self._journal is not None or self._membership.connected:
             self.node.close()
         self._closed.set()
+        self.node.home.wanted.set()
         waits = self._journal is not None and self._journal.waits
         if not waits:
             with suppress(OSError):
@@ -104,8 +134,42 @@ class Member:
                 if path is not None:
                     self._kept(path)
 
+    def _park_when_idle(self, parking: Parking) -> None:
+        """A thread, for as long as the node is there."""
+        home = self.node.home
+        while not self._closed.wait(min(LOOK_SECONDS, parking.idle_seconds / 4)):
+            idle = time.monotonic() - home.asked
+            if idle < parking.idle_seconds or not home.joined or not home.connected:
+                continue
+            if not self._park(parking):
+                home.asked = time.monotonic()
+                continue
+            home.wanted.wait()
+            if not self._closed.is_set():
+                log.info("the share %s: somebody uses it, joining again", self.share)
+                self._join_again(at_once=True)
+
+    def _park(self, parking: Parking) -> bool:
+        """Leave, with nothing here that home has not, and nothing that home has to ask for."""
+        node, membership = self.node, self._membership
+        node.home.wanted.clear()
+        given = node.park() and not self._closed.wait(SETTLE_SECONDS)
+        waits = self._journal is not None and self._journal.waits
+        if not given or waits or membership.asking or self._membership is not membership:
+            if membership is self._membership and membership.connected:
+                node.stay()
+            return False
+        self._parked = True
+        with suppress(OSError):
+            membership.hub.leave()
+        membership.close()
+        node.lost()
+        parking.parked()
+        log.info("the share %s: parked until somebody uses it", self.share)
+        return True
+
     def _over(self, why: str) -> None:
-        if self._closed.is_set():
+        if self._closed.is_set() or self._parked:
             return
         if isinstance(self._membership.refusal, NotFoundError):
             self._end()
@@ -118,9 +182,10 @@ class Member:
         log.error("home has no share %s any more: nothing of it is served here", self.share)
         self.node.end(OSError(errno.ESTALE, f"home has no share {self.share} any more"))
 
-    def _join_again(self) -> None:
+    def _join_again(self, *, at_once: bool = False) -> None:
         token = self._membership.token
-        while not self._closed.wait(RETRY_SECONDS):
+        while not self._closed.wait(0.0 if at_once else RETRY_SECONDS):
+            at_once = False
             membership = Membership(
                 self._call, self.share, self._name, token=token, patience=self._wait
             )
@@ -134,7 +199,7 @@ class Member:
                 membership.close()
                 continue
             membership.over = self._over
-            self._membership = membership
+            self._membership, self._parked = membership, False
             try:
                 self.node.rejoin(hub)
             except OSError as error:

@@ -198,6 +198,7 @@ class Membership:
         self._refusal: SatchelError | None = None
         self._settled = threading.Event()
         self._answer: Callable[[bytes, Reply], None] = _busy
+        self._asking, self._counting = 0, threading.Lock()
         self._caller = call(self)
 
     def join(self, timeout: float) -> RemoteHub:
@@ -233,11 +234,21 @@ class Membership:
     def connected(self) -> bool:
         return self._caller.duplex.connected
 
+    @property
+    def asking(self) -> int:
+        """How many requests of programs wait for an answer of home's."""
+        return self._asking
+
     def request(self, payload: bytes, arrived: Callable[[bytes], None] | None = None) -> bytes:
+        with self._counting:
+            self._asking += 1
         try:
             return self._caller.duplex.ask(payload, patience=self._patience, arrived=arrived)
         except SatchelError as error:
             raise OSError(errno.EIO, str(error)) from error
+        finally:
+            with self._counting:
+                self._asking -= 1
 
     def post(
         self,

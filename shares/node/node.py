@@ -133,6 +133,24 @@ class Node:
         self.names.clear()
         self._ahead.lost()
 
+    def park(self) -> bool:
+        """Give everything back, and need home no more until a program asks for something: `home`
+        says so. Whether that is so; a file that a program has open keeps the node awake. The hub
+        is the caller's, and `lost` comes next, or `stay`."""
+        self.home.lost()  # who comes from now on waits
+        with suppress(OSError):
+            self._ahead.await_made(None)
+            for file, _ in self.uses.all():
+                self.handles.close_idle(file)
+            if not any(use.file is not None or use.wanted for _, use in self.uses.all()):
+                self._heartbeat.confirm(CLOSE_SECONDS)
+                return self.home.connected
+        return False
+
+    def stay(self) -> None:
+        """It is not parked after all."""
+        self.home.go_on(self.home.latest)
+
     def end(self, why: OSError) -> None:
         """There is no such share any more, for good: all that programs ask raises this from now on,
         also about what is here."""

@@ -10,6 +10,7 @@ import pytest
 from client import prestage
 from client.history import History
 from client.paths import Paths
+from client.power import Power
 from client.prestage import Prestager
 from client.routes import Route
 from client.settings import ClientSettings
@@ -74,8 +75,8 @@ def test_who_is_expected_twice_has_a_link_for_each_time(
     monkeypatch.setattr(Prestager, "_bring", lambda self, stage, name, *_: names.append(name))
     Paths(tmp_path).add(["a", "b"])
     settings = ClientSettings(state=tmp_path, surrogates={"b": Peer("b")})
-    with Links(tmp_path / "l") as links:
-        prestager = Prestager(settings, "notes", links, lambda *_: ())
+    with Links(tmp_path / "l") as links, Power(()) as power:
+        prestager = Prestager(settings, "notes", links, power, lambda *_: ())
         for _ in range(2):
             assert prestager.expect("a", manifest(), lambda: True) == "b"
         assert eventually(lambda: len(names) == 2)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that mounts a share, a link to home that can be cut, and a home that can begin again.
 
-The process: SOCKET MOUNTPOINT STATE WAIT. For each line of its input it writes its status.
+The process: SOCKET MOUNTPOINT STATE WAIT PARK. For each line of its input it writes its status.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from homeserver.shares import Shares, ShareShelf
 from satchel.errors import SatchelError
 from shares.home import ShareRecord
 from shares.mount import Journals, MountedShare
+from shares.node import Parking
 from shares.node.recovery import Recovered
 from tests.waiting import eventually
 from wire import Caller
@@ -33,11 +35,12 @@ LEASE = 2.0
 NEW_BOOT = "SATCHEL_TEST_BOOT"
 
 
-def main(path: str, mountpoint: str, state: str, wait: str) -> None:
+def main(path: str, mountpoint: str, state: str, wait: str, park: str) -> None:
     logging.basicConfig(level=logging.INFO)
     place = Path(mountpoint)
     about = (partial(Caller, Path(path)), SHARE, place.name, place, Path(state))
-    mounted = MountedShare(*about, limit=1 << 26, wait=float(wait), ahead=True)
+    parking = Parking(float(park)) if float(park) else None
+    mounted = MountedShare(*about, limit=1 << 26, wait=float(wait), ahead=True, parking=parking)
     signal.signal(signal.SIGTERM, lambda *_: mounted.stop())
 
     def tell() -> None:
@@ -56,13 +59,15 @@ def main(path: str, mountpoint: str, state: str, wait: str) -> None:
 class Served:
     """Such a process. log: what it says"""
 
-    def __init__(self, path: Path, mountpoint: Path, state: Path, wait: float) -> None:
+    def __init__(
+        self, path: Path, mountpoint: Path, state: Path, wait: float, park: float = 0.0
+    ) -> None:
         self.mountpoint = mountpoint
         mountpoint.mkdir(exist_ok=True)
         self.log = mountpoint.with_suffix(".log")
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", __name__, *map(str, (path, mountpoint, state, wait))],
+                [sys.executable, "-m", __name__, *map(str, (path, mountpoint, state, wait, park))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -110,13 +115,15 @@ class Served:
 
 
 class Link:
-    """Leads from one socket to another one, until it is cut."""
+    """Leads from one socket to another one, until it is cut. carried: when, monotonic, and how many
+    bytes, both ways"""
 
     def __init__(self, here: Path, there: Path) -> None:
         self.path, self._there = here, there
         self._lock = threading.Lock()
         self._pairs: list[socket.socket] = []
         self._listening: socket.socket | None = None
+        self.carried: list[tuple[float, int]] = []
         self.mend()
 
     def mend(self) -> None:
@@ -165,14 +172,21 @@ class Link:
             for source, target in ((one, other), (other, one)):
                 threading.Thread(target=self._pass, args=(source, target), daemon=True).start()
 
-    @staticmethod
-    def _pass(source: socket.socket, target: socket.socket) -> None:
+    @property
+    def open(self) -> bool:
+        """Whether a connection leads through it."""
+        with self._lock:
+            return any(end.fileno() >= 0 for end in self._pairs)
+
+    def _pass(self, source: socket.socket, target: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
+                self.carried.append((time.monotonic(), len(data)))
                 target.sendall(data)
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+        source.close()
 
 
 class World:
@@ -190,11 +204,14 @@ class World:
         self.direct = self._socket
         self.served: list[Served] = []
 
-    def mount(self, name: str = "laptop", *, wait: float = 3.0, direct: bool = False) -> Served:
-        """direct: not by the link, and as another machine, with a state of its own."""
+    def mount(
+        self, name: str = "laptop", *, wait: float = 3.0, direct: bool = False, park: float = 0.0
+    ) -> Served:
+        """direct: not by the link, and as another machine, with a state of its own; park: seconds
+        without a use until it leaves home, 0: never."""
         path = self.direct if direct else self.link.path
         state = self.folder / "state-of-others" if direct else self.state
-        self.served.append(Served(path, self.folder / name, state, wait))
+        self.served.append(Served(path, self.folder / name, state, wait, park))
         return self.served[-1]
 
     def begin_again(self) -> None:
