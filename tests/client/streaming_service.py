@@ -3,7 +3,8 @@
 """A service in a guest that answers for long: `python3 streaming_service.py PORT`.
 
 /big/N is N MiB of SHA-256, each of the one before, in chunks. /sized/N is the same with its length.
-PUT anything: the SHA-256 of what comes, in hex. /events is two events, the second 3 s after the first.
+A PUT is answered with the SHA-256 of its body.
+/events is two events, the second 3 s after the first.
 """
 
 import hashlib

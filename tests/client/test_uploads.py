@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Long requests of curl through the front to two replicas, each a real agent with a real service."""
+"""Long requests of curl through the front to two replicas: real agents with real services."""
 
 import hashlib
 import subprocess
