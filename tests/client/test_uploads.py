@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from client.fronts.proxy import Proxy
 from client.journal import Journal
 from client.long_request import upload
 from client.session import Session
-from replay import Operation
+from replay import AgentChannel, Operation
 from replay.adapters import http
 from satchel.ids import OperationNumber
 from tests.client import streaming_service
@@ -47,13 +48,13 @@ def session(tmp_path: Path) -> Iterator[Session]:
             stack.callback(channel.close)
             channel.wait_ready(30)
             replica = InProcess(name)
-            replica.says = lambda operation, channel=channel: said(channel, operation)
+            replica.says = partial(said, channel)
             made.add(replica, OperationNumber(0))
         stack.callback(made.close)
         yield made
 
 
-def said(channel, operation: Operation) -> bytes:  # type: ignore[no-untyped-def]
+def said(channel: AgentChannel, operation: Operation) -> bytes:
     reader, found = http.Normaliser(operation), []
     whole = channel.stream(lambda raw: found.append(reader.take(raw)), operation, 30)
     return b"".join(found) if reader.end() and whole else reader.failure()
@@ -80,7 +81,17 @@ def test_a_file_of_any_length_has_all_bytes_at_both_replicas(
     proxy = Proxy(session)
     try:
         url = f"http://127.0.0.1:{proxy.port}/"
-        argv = ["curl", "-sS", "--noproxy", "*", "--max-time", "100", "-T", body, url]
+        argv: list[str | Path] = [
+            "curl",
+            "-sS",
+            "--noproxy",
+            "*",
+            "--max-time",
+            "100",
+            "-T",
+            body,
+            url,
+        ]
         done = subprocess.run(argv, capture_output=True, check=True)
     finally:
         proxy.close()
