@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from client.home import HomeService, Wish, answers_limit
+from client.home import HomeService, LongAnswersThere, Wish, answers_limit
 from client.journal import Journal, JournalParted
 from replay import (
     Begun,
@@ -22,7 +22,6 @@ from replay import (
     Operation,
     Response,
     answers_in,
-    decode_piece,
     encode_operations,
     responses_in,
 )
@@ -111,11 +110,10 @@ class HomeEndpoint:
             self._acknowledge(operations[-1].number)
 
     def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
-        return self._home.piece(number, after, length)
+        return self._home.long.piece(number, after, length)
 
     def forget(self, number: OperationNumber) -> None:
-        with contextlib.suppress(SatchelError):
-            self._home.forget(number)
+        self._home.long.forget(number)
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         ask = self._home.read if self._stateful else self._home.execute
@@ -199,6 +197,7 @@ class SurrogateEndpoint:
         self._service = service
         self._link = link
         self._path = f"/v1/replicas/{replica}"
+        self._long = LongAnswersThere(link, self._path)
 
     def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early | Begun]:
         wish = _wish(self._early, operations)
@@ -208,13 +207,10 @@ class SurrogateEndpoint:
             yield answer
 
     def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
-        path = f"{self._path}/operations/{number}/answer?after={after}&length={length}"
-        return decode_piece(self._link.http.get_bytes(path, limit=length + 1))
+        return self._long.piece(number, after, length)
 
     def forget(self, number: OperationNumber) -> None:
-        with contextlib.suppress(SatchelError):
-            path = f"{self._path}/operations/{number}/answer"
-            self._link.http.delete(path, timeout=REMOVE_SECONDS)
+        self._long.forget(number)
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         responses = list(responses_in(self._send(self._reads, operations, "")))

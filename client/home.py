@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import time
@@ -56,6 +57,9 @@ CHECKPOINT_SECONDS = 900.0
 ANSWER_SECONDS = 2.0
 """How long a home that is asked whether it is there may take to say so."""
 
+FORGET_SECONDS = 10.0
+"""How long a host may take to hear that nobody wants more of an answer."""
+
 GRANT_SECONDS = 10.0
 """How long home may take to say what a surrogate may use: without that it uses nothing."""
 
@@ -69,6 +73,24 @@ LEASE_SECONDS = 10.0
 """How long giving the lease back may take: the session is over anyway."""
 
 
+class LongAnswersThere:
+    """A `client.long_answer.Source` over a link: what is executed below `path` there."""
+
+    def __init__(self, link: Link, path: str) -> None:
+        self._link = link
+        self._path = f"{path}/operations"
+
+    def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
+        """See Source."""
+        path = f"{self._path}/{number}/answer?after={after}&length={length}"
+        return decode_piece(self._link.http.get_bytes(path, limit=length + 1))
+
+    def forget(self, number: OperationNumber) -> None:
+        """See Source."""
+        with contextlib.suppress(SatchelError):
+            self._link.http.delete(f"{self._path}/{number}/answer", timeout=FORGET_SECONDS)
+
+
 class HomeService:
     """One service at home, over a link that may not stand. Thread-safe as the link is."""
 
@@ -79,6 +101,7 @@ class HomeService:
         self.client = client
         self._keys = keys
         self._path = f"/v1/services/{service}"
+        self.long = LongAnswersThere(link, self._path)
 
     def answers(self) -> bool:
         """Whether home is there, looked at now, in a few seconds at most: its host, and then its
@@ -202,16 +225,6 @@ class HomeService:
             limit=answers_limit(len(operations) + bool(wish)),
             idempotent=True,
         )
-
-    def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
-        """Of a long answer, see client.long_answer."""
-        path = f"{self._path}/operations/{number}/answer?after={after}&length={length}"
-        return decode_piece(self.link.http.get_bytes(path, limit=length + 1))
-
-    def forget(self, number: OperationNumber) -> None:
-        """Have home keep no more of that long answer."""
-        path = f"{self._path}/operations/{number}/answer"
-        self.link.http.delete(path, timeout=ANSWER_SECONDS)
 
     def _operations(self, after: OperationNumber, limit: int) -> list[Operation]:
         path = f"{self._path}/operations?after={after}&limit={limit}"

@@ -16,11 +16,12 @@ taken the service over, nothing more is accepted: it could not be merged.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
 from client.answers import Answer, Pending, Tally
 from client.comparison import Comparison, Divergence
@@ -101,6 +102,7 @@ class Session:
         self._on_quarantine = on_quarantine
         self._sample = sample
         self._believed = {HOME, *trusted}
+        self._order = threading.RLock()  # of the numbers; taken before all others
         self._lock = threading.RLock()  # guards all below; taken before the journal's
         self._changed = threading.Condition(self._lock)
         self._pending: dict[OperationNumber, Pending] = {}
@@ -158,8 +160,20 @@ class Session:
             pending.operation = operation
             self._pending[operation.number] = pending
 
-        operation = self.journal.append(encode, promise)
+        with self.alone():
+            operation = self.journal.append(encode, promise)
         return self._await(pending, operation.number)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else's operations get numbers between those that this thread makes meanwhile.
+        Raises NoResponse where somebody else has that for as long as a response may take."""
+        if not self._order.acquire(timeout=self._response_seconds):
+            raise NoResponse("cannot begin an operation", why="a long request is under way")
+        try:
+            yield
+        finally:
+            self._order.release()
 
     def _await(self, pending: Pending, number: OperationNumber) -> Answer:
         deadline = pending.began + self._response_seconds

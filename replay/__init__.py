@@ -73,13 +73,23 @@ if TYPE_CHECKING:
     )
     from replay.stream_records import EGRESS_PORT, StreamRecordInvalid
     from replay.streams import StreamCounts, StreamRelay
+    from replay.uploads import (
+        BROKEN_OFF,
+        UPLOAD_PIECE_BYTES,
+        PieceFlag,
+        first_piece,
+        piece_flags,
+        upload_pieces,
+    )
 else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "BROKEN_OFF",
     "EGRESS_PORT",
     "KEY_SIZE",
     "MAX_PAYLOAD",
+    "UPLOAD_PIECE_BYTES",
     "Adapter",
     "AgentChannel",
     "AgentFailed",
@@ -108,6 +118,7 @@ __all__ = [
     "OperationGap",
     "OperationsCut",
     "OperationsDoubtful",
+    "PieceFlag",
     "RecordInvalid",
     "Response",
     "ServiceNotReady",
@@ -129,9 +140,12 @@ __all__ = [
     "encode_responses",
     "examine",
     "explain",
+    "first_piece",
     "kept_key",
     "logs_in",
+    "piece_flags",
     "remove_log",
     "responses_in",
     "scan_segment",
+    "upload_pieces",
 ]

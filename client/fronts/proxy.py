@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import flask
+from werkzeug.exceptions import RequestEntityTooLarge
 
+from client.answers import Answer
 from client.fronts.origin import CLEAR, Clearing, elsewhere, kept_headers
 from client.long_answer import LongAnswer
+from client.long_request import upload
 from client.session import Session
 from replay.adapters import http
 from satchel.errors import UnsupportedError
@@ -20,9 +23,14 @@ from wire import Server, install_errors, refuse_other_sites, serve_local
 
 THREADS = 8
 
-MAX_REQUEST_BYTES = 32 << 20
+MAX_REQUEST_BYTES = 256 << 20
 """Of a body; a larger one is answered with 413 before it is read. Beyond 512 KiB it waits in a file
-until it is whole. An answer has at most MAX_PAYLOAD of replay."""
+until it is whole."""
+
+WHOLE_BYTES = 32 << 20
+"""A longer body of a stateful service's request goes in pieces, another one's is refused."""
+
+BLOCK_BYTES = 256 << 10
 
 
 class Answered(flask.Response):
@@ -70,12 +78,7 @@ def proxy_app(session: Session, service: str) -> flask.Flask:
             return Answered(status=307, headers=[("Location", url), ("Cache-Control", "no-store")])
         _refuse_upgrade(asked.headers.get("Upgrade", ""))
         target = asked.environ["REQUEST_URI"]
-        headers, body = list(asked.headers.items()), asked.get_data()
-        answer = session.call(
-            lambda number, time_ns, seed: http.encode(
-                asked.method, target, headers, body, number=number, time_ns=time_ns, seed=seed
-            )
-        )
+        answer = _answer(session, asked, target)
         response = http.decode(answer.long.head() if answer.long else answer.payload)
         worker = names.get("service-worker") == "script"
         kept = kept_headers(session, answer, response, worker=worker)
@@ -92,6 +95,32 @@ def proxy_app(session: Session, service: str) -> flask.Flask:
         return reply
 
     return app
+
+
+def _answer(session: Session, asked: flask.Request, target: str) -> Answer:
+    """Raises RequestEntityTooLarge, and as `Session.call`."""
+    method, headers = asked.method, list(asked.headers.items())
+    length = asked.content_length or 0
+    long = length > WHOLE_BYTES
+    if long and not session.stateful:
+        raise RequestEntityTooLarge(f"a stateless service takes {WHOLE_BYTES >> 20} MiB at most")
+    body = b"" if long else asked.get_data()
+
+    def encode(number: int, time_ns: int, seed: int) -> bytes:
+        return http.encode(
+            method,
+            target,
+            headers,
+            body,
+            number=number,
+            time_ns=time_ns,
+            seed=seed,
+            length=length if long else None,
+        )
+
+    if not long:
+        return session.call(encode)
+    return upload(session, encode, iter(lambda: asked.stream.read(BLOCK_BYTES), b""))
 
 
 def _rest(answer: LongAnswer, piece: bytes) -> Iterator[bytes]:

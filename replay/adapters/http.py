@@ -22,6 +22,7 @@ import h11
 
 from replay.adapters.adapter import Asked
 from replay.operations import MAX_PAYLOAD, Operation
+from replay.uploads import PIECE_HEAD_SIZE, PieceFlag, piece_flags
 from satchel.errors import IntegrityError, UsageError
 
 logger = logging.getLogger(__name__)
@@ -82,9 +83,11 @@ def encode(
     number: int,
     time_ns: int,
     seed: int,
+    length: int | None = None,
 ) -> bytes:
     """The payload of an operation: the request as the service gets it.
 
+    length: of a body that comes behind this, instead of `body`, which is empty
     target: path and query, percent-encoded; what may not stand in a request line is encoded here
     headers: as the user's program sent them; hop-by-hop and X-Satchel-* ones are left out
     Raises UsageError for what cannot be an HTTP request.
@@ -103,8 +106,9 @@ def encode(
         (SEED_HEADER.encode(), b"%d" % seed),
         (b"Connection", b"close"),
     ]
-    if body or method not in ("GET", "HEAD", "OPTIONS"):
-        own.append((b"Content-Length", b"%d" % len(body)))
+    size = len(body) if length is None else length
+    if size or method not in ("GET", "HEAD", "OPTIONS"):
+        own.append((b"Content-Length", b"%d" % size))
     if method == "CONNECT":
         raise UsageError("cannot make an operation of CONNECT", why="it makes a tunnel")
     connection = h11.Connection(h11.CLIENT)
@@ -115,8 +119,9 @@ def encode(
             headers=[(b"Host", host), *kept, *own],
         )
         head = connection.send(request) or b""
-        connection.send(h11.Data(data=body))
-        connection.send(h11.EndOfMessage())
+        if length is None:
+            connection.send(h11.Data(data=body))
+            connection.send(h11.EndOfMessage())
     except h11.LocalProtocolError as error:
         raise UsageError(
             f"cannot make an operation of {method} {target}", why=str(error)
@@ -134,7 +139,12 @@ def request(asked: Asked, *, number: int, time_ns: int, seed: int) -> bytes:
 
 def label(operation: Operation) -> str:
     """See `Adapter.label`: the method and the path, without the parts that name one thing."""
-    line = operation.payload[:_LABEL_BYTES].split(b"\r\n", 1)[0]
+    begin, flags = 0, piece_flags(operation)
+    if flags is not None:
+        if PieceFlag.BEGINS not in flags:
+            return "a piece"
+        begin = PIECE_HEAD_SIZE
+    line = operation.payload[begin : begin + _LABEL_BYTES].split(b"\r\n", 1)[0]
     method, _, target = line.decode("ascii", "replace").partition(" ")
     path = target.partition(" ")[0].partition("?")[0]
     parts = ("*" if _NAMES_ONE.search(part) else part for part in path.split("/"))
@@ -164,7 +174,9 @@ class Normaliser:
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
-        self._method = operation.payload.split(b" ", 1)[0]
+        flags = piece_flags(operation)
+        self._silent = flags is not None and PieceFlag.ENDS not in flags
+        self._method = operation.payload[:_LABEL_BYTES].split(b" ", 1)[0]
         self._date = (b"Date", formatdate(operation.time_ns // 10**9, usegmt=True).encode())
         self._connection = _client(self._method)
         self._head = False
@@ -174,7 +186,7 @@ class Normaliser:
 
     def take(self, piece: bytes) -> bytes:
         """See `adapters.PieceReader.take`."""
-        if self._whole or self._error:
+        if self._whole or self._error or self._silent:
             return b""
         self._size += len(piece)
         try:
@@ -187,6 +199,8 @@ class Normaliser:
     def end(self) -> bool:
         """See `adapters.PieceReader.end`."""
         self.take(b"")
+        if self._silent:  # only the last piece of a request has a response
+            return True
         if not self._whole and not self._error:
             self._error = "the response is not whole"
         return self._whole

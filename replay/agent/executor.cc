@@ -20,6 +20,23 @@ constexpr Millis kRetry = 20;
 constexpr size_t kPartBytes = 256u << 10;  // of a streamed response, what waits for the port
 constexpr size_t kMaxKept = 1u << 20;      // a longer streamed response is not kept
 
+// The head of a piece of a long request, as replay/uploads.py defines it.
+constexpr char kPieceMagic[] = "\xffSATPCE\n";
+constexpr size_t kPieceHeadBytes = 16;
+constexpr uint8_t kBegins = 1;
+constexpr uint8_t kEnds = 2;
+constexpr uint8_t kBrokenOff = 4;
+
+// Takes the head off: its flags; nothing where the payload is a request of its own.
+std::optional<uint8_t> TakePieceHead(std::string* payload) {
+  if (payload->size() < kPieceHeadBytes || payload->compare(0, 8, kPieceMagic, 8) != 0) {
+    return std::nullopt;
+  }
+  const auto flags = static_cast<uint8_t>((*payload)[8]);
+  payload->erase(0, kPieceHeadBytes);
+  return flags;
+}
+
 Outcome Refusal(uint16_t status, std::string reason) {
   return Outcome{status, std::make_shared<const std::string>(std::move(reason))};
 }
@@ -77,7 +94,44 @@ std::optional<Outcome> Executor::Submit(Frame* request) {
   Want(request->header);
   state_ = State::kWaiting;
   retry_at_ = Now();
+  if (!counts) return std::nullopt;
+  const std::optional<uint8_t> piece = TakePieceHead(&request_);
+  if (piece && (*piece & kBegins) == 0) return GoOn(*piece);
+  upload_ = Upload{};
+  more_ = piece && (*piece & kEnds) == 0;
   return std::nullopt;
+}
+
+// A piece that is not the first. It counts whatever has become of those before it.
+std::optional<Outcome> Executor::GoOn(uint8_t piece) {
+  state_ = State::kExchanging;
+  const bool lost = !upload_.socket.valid();
+  socket_ = std::move(upload_.socket);
+  response_ = std::move(upload_.response);
+  ended_ = upload_.ended;
+  upload_ = Upload{};
+  if ((piece & kBrokenOff) != 0) return Finish(kOk, "");
+  if (lost) return Finish(kBroken, "no request is under way that this piece is of");
+  more_ = (piece & kEnds) == 0;
+  return std::nullopt;
+}
+
+// What a service says before it has the whole request is kept for the last piece's response.
+std::optional<Outcome> Executor::PassOn() {
+  Send();
+  char buffer[64u << 10];
+  while (HasRoom()) {
+    const ssize_t count = recv(socket_.get(), buffer, sizeof(buffer), 0);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) break;
+    if (count <= 0) {
+      ended_ = true;
+    } else {
+      response_.append(buffer, static_cast<size_t>(count));
+    }
+  }
+  if (sent_ < request_.size()) return std::nullopt;
+  upload_ = Upload{std::move(socket_), std::move(response_), ended_};
+  return Finish(kOk, "");
 }
 
 // Whoever asks anew gets all from the beginning, and of a long streamed response what is left.
@@ -149,6 +203,7 @@ void Executor::Send() {
 }
 
 std::optional<Outcome> Executor::Exchange() {
+  if (more_) return PassOn();
   Send();
   char buffer[64u << 10];
   for (;;) {
@@ -170,7 +225,9 @@ std::optional<Outcome> Executor::Exchange() {
   }
 }
 
-bool Executor::HasRoom() const { return !streams_ || (!ended_ && response_.size() < kPartBytes); }
+bool Executor::HasRoom() const {
+  return (!streams_ && !more_) || (!ended_ && response_.size() < kPartBytes);
+}
 
 std::optional<Outcome> Executor::EndOfResponse() {
   if (!streams_) return Finish(kOk, std::move(response_));
@@ -201,12 +258,13 @@ std::optional<Outcome> Executor::Finish(uint16_t status, std::string payload) {
   std::string().swap(kept_);
   sent_ = parted_ = 0;
   streamed_ = 0;
-  ended_ = false;
+  ended_ = more_ = false;
   kept_whole_ = true;
   return outcome;
 }
 
 Executor::Part Executor::TakePart() {
+  if (more_) return {};
   if (streams_) {
     Part part{streamed_, std::move(response_)};
     response_.clear();

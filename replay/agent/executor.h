@@ -14,7 +14,11 @@
 //   kConnecting    connected                 kExchanging   (from here on it counts)
 //   kConnecting    refused                   kWaiting      (tries again until the deadline)
 //   kExchanging    end of file               kIdle, kOk
+//   kExchanging    a piece is sent on        kIdle, kOk; the connection waits for the next piece
 //   any            deadline                  kIdle, kNotReady or kTimeout
+//
+// A long request comes in pieces, each an operation (replay/uploads.py). Their connection is in
+// memory, so a checkpoint between two pieces has it. Any other operation ends it.
 #ifndef SATCHEL_REPLAY_AGENT_EXECUTOR_H_
 #define SATCHEL_REPLAY_AGENT_EXECUTOR_H_
 
@@ -86,6 +90,8 @@ class Executor {
 
   static Identity Identify(const Frame& request);
   void Want(const FrameHeader& header);
+  std::optional<Outcome> GoOn(uint8_t piece);
+  std::optional<Outcome> PassOn();
   bool HasRoom() const;
   std::optional<Outcome> EndOfResponse();
   void Connect();
@@ -103,8 +109,17 @@ class Executor {
   Identity last_identity_;
   Outcome last_outcome_;
 
+  // The connection of a long request between two of its pieces, and what the service said so far.
+  struct Upload {
+    Fd socket;
+    std::string response;
+    bool ended = false;
+  };
+  Upload upload_;
+
   State state_ = State::kIdle;
   Identity current_;
+  bool more_ = false;  // it is a piece, and not the last one
   std::string request_;
   size_t sent_ = 0;
   std::string response_;

@@ -3,6 +3,7 @@
 """A service in a guest that answers for long: `python3 streaming_service.py PORT`.
 
 /big/N is N MiB of SHA-256, each of the one before, in chunks. /sized/N is the same with its length.
+A PUT is answered with the SHA-256 of its body.
 /events is two events, the second 3 s after the first.
 """
 
@@ -49,6 +50,19 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b"ok\n")
         self.close_connection = True
+
+    def do_PUT(self) -> None:
+        left, found = int(self.headers["Content-Length"]), hashlib.sha256()
+        while left and (block := self.rfile.read(min(left, 1 << 16))):
+            found.update(block)
+            left -= len(block)
+        self.close_connection = True
+        if left:
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", "64")
+        self.end_headers()
+        self.wfile.write(found.hexdigest().encode())
 
     def log_message(self, format: str, *args: object) -> None: ...
 

@@ -33,6 +33,9 @@ pytestmark = [
 
 MEBIBYTES = 200
 GROWTH_BYTES = 32 << 20
+UPLOADED_MEBIBYTES = 64
+"""More than one operation may have."""
+
 PATIENCE_SECONDS = 300.0
 
 PROGRAM = Path(streaming_service.__file__)
@@ -142,6 +145,20 @@ def test_200_mib_go_through_with_bounded_memory(session: Session) -> None:
     grown = memory.end()
     print(grown)
     assert max(grown.values()) < GROWTH_BYTES
+
+
+def test_an_upload_in_pieces_has_all_bytes(session: Session, tmp_path: Path) -> None:
+    body, expected = tmp_path / "body", hashlib.sha256()
+    with body.open("wb") as file:
+        for block in streaming_service.blocks(UPLOADED_MEBIBYTES):
+            file.write(block)
+            expected.update(block)
+    url = f"http://127.0.0.1:{session.proxy.port}/put"
+    before = session.runner.session.last
+    done = subprocess.run(["curl", "-sS", "-T", body, url], capture_output=True, check=True)
+    assert done.stdout.decode() == expected.hexdigest()
+    assert session.runner.session.last - before == UPLOADED_MEBIBYTES + 1
+    assert eventually(lambda: session.agreed, PATIENCE_SECONDS)
 
 
 def test_an_answer_with_its_length_keeps_it(session: Session) -> None:
