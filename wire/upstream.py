@@ -6,6 +6,7 @@ certificates, or by those that the settings name."""
 from __future__ import annotations
 
 import contextlib
+import copy
 import ssl
 import time
 import zlib
@@ -103,9 +104,17 @@ class Upstream:
             ssl_context=secure, max_connections=CONNECTIONS, keepalive_expiry=30.0
         )
         self._host = parts.netloc.rpartition("@")[2]
+        usual = ":443" if parts.scheme == "https" else ":80"
+        self.authority = self._host.lower().removesuffix(usual)
 
     def close(self) -> None:
         self._pool.close()
+
+    def at_origin(self) -> Upstream:
+        """The same server from its root on, with the same connections; closed with this one."""
+        found = copy.copy(self)
+        found.base = ""
+        return found
 
     @contextlib.contextmanager
     def ask(
