@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -176,10 +177,17 @@ def run(
     if namespace:
         sys.exit(_run_in_namespace(settings, words, environment))
     if preload:
-        from client.uplink.preloaded import preloaded
-
-        environment = preloaded(environment, settings.uplink)
+        environment = _preloaded(settings, environment)
     os.execvpe(words[0], words, environment)
+
+
+def _preloaded(settings: ClientSettings, environment: dict[str, str]) -> dict[str, str]:
+    from client.uplink.control import running_uplink
+    from uplink.preload import environment as with_library
+
+    with running_uplink(settings) as daemon:
+        found = daemon.get_json("/v1/status")
+    return with_library(environment, found["origins"], urlsplit(found["url"]).port or 0)
 
 
 def _run_in_namespace(

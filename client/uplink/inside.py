@@ -17,6 +17,9 @@ import socket
 import subprocess
 import sys
 
+OWN_ADDRESS = "198.19.0.1"
+"""From which connections begin; beside those that names get."""
+
 RULES = """
 table ip satchel {
   chain out {
@@ -35,7 +38,8 @@ def main(argument: str) -> None:
     names = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     _run("ip", "link", "set", "lo", "up")
-    _run("ip", "route", "add", "default", "dev", "lo")
+    _run("ip", "address", "add", OWN_ADDRESS, "dev", "lo")
+    _run("ip", "route", "add", "default", "dev", "lo", "src", OWN_ADDRESS)
     names.bind(("127.0.0.1", 53))
     listener.bind(("127.0.0.1", 0))
     listener.listen(1024)

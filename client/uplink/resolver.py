@@ -3,7 +3,7 @@
 """Names in the namespace of a run: each gets an address of its own, so that a connection says by its
 address which name it is meant for.
 
-The addresses are of 198.18.0.0/15, which nobody has (RFC 2544). Whether there is such a name, and
+The addresses are of 198.18.0.0/16, which nobody has (RFC 2544). Whether there is such a name, and
 where it is, the system says. Questions that are not about addresses go on to the system's server.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-POOL = ipaddress.ip_network("198.18.0.0/15")
+POOL = ipaddress.ip_network("198.18.0.0/16")
 SECONDS = 5.0
 """Of the system's server."""
 TTL = 60
