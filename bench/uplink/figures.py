@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from bench.harness import Figure
 from bench.uplink.batching import batching
 from bench.uplink.crawls import crawls
+from bench.uplink.entries import entries
 from bench.uplink.kept import kept
 from bench.uplink.whole import whole
 
 PARTS: Mapping[str, Callable[[bool], Iterator[Figure]]] = {
     "batching": batching,
     "crawls": crawls,
+    "entries": entries,
     "kept": kept,
     "whole": whole,
 }

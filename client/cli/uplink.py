@@ -54,9 +54,7 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
             home.want()
         daemon = links.enter_context(
             contextlib.closing(
-                UplinkDaemon(
-                    settings.uplink, settings.client_name, home, entries_socket(settings)
-                )
+                UplinkDaemon(settings.uplink, settings.client_name, home, entries_socket(settings))
             )
         )
         app, place = control_app(daemon), control_socket(settings)

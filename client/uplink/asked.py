@@ -84,7 +84,9 @@ class Asked:
         for name, value in headers:
             if name.lower() in ("location", "content-location") and "://" in value:
                 local = self.to_local(value)
-                found.append((name, value if local == value else f"{self.exchange.scheme}://{host}{local}"))
+                found.append(
+                    (name, value if local == value else f"{self.exchange.scheme}://{host}{local}")
+                )
             elif name.lower() in ("location", "content-location"):
                 found.append((name, self.to_local(value)))
             elif name.lower() != "strict-transport-security":

@@ -102,7 +102,10 @@ def _builder(
 
 
 def _leaf(
-    host: str, name: x509.GeneralName, leaf: ec.EllipticCurvePrivateKey, key: ec.EllipticCurvePrivateKey
+    host: str,
+    name: x509.GeneralName,
+    leaf: ec.EllipticCurvePrivateKey,
+    key: ec.EllipticCurvePrivateKey,
 ) -> bytes:
     made = _builder("service", _NAME, leaf.public_key())
     made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

@@ -134,6 +134,8 @@ def read_question(message: bytes) -> tuple[str, int, int]:
 
 def _reply(message: bytes, end: int, *, address: bytes | None = None, error: int = 0) -> bytes:
     number, flags, *_ = _HEADER.unpack_from(message)
-    head = _HEADER.pack(number, 0x8080 | (flags & 0x0100) | error, 1, int(address is not None), 0, 0)
+    head = _HEADER.pack(
+        number, 0x8080 | (flags & 0x0100) | error, 1, int(address is not None), 0, 0
+    )
     found = b"" if address is None else _ANSWER.pack(0xC00C, _A, 1, TTL, 4, address)
     return head + message[_HEADER.size : end] + found

@@ -178,7 +178,8 @@ EXPORTED void* curl_easy_duphandle(void* curl) {
 }
 
 EXPORTED void* ne_session_create(const char* scheme, const char* host, unsigned int port) {
-  static const auto real = Next<void* (*)(const char*, const char*, unsigned int)>("ne_session_create");
+  static const auto real =
+      Next<void* (*)(const char*, const char*, unsigned int)>("ne_session_create");
   static const auto proxy = Next<void (*)(void*, const char*, unsigned int)>("ne_session_proxy");
   const std::string place = std::string(host) + ":" + std::to_string(port);
   if (!IsService(std::string(scheme) + "://" + WithoutDefault(scheme, place))) {

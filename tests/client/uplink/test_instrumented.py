@@ -87,7 +87,9 @@ def test_git_with_libcurl(cloud: NamedSite) -> None:
     subprocess.run(["git", "-C", str(made), "update-server-info"], check=True)
     target = str(cloud.folder / "clone")
     run(cloud, "git", "clone", "-q", f"{cloud.server.url}/repository.git", target)
-    log = subprocess.run(["git", "-C", target, "log", "--format=%s"], check=True, capture_output=True)
+    log = subprocess.run(
+        ["git", "-C", target, "log", "--format=%s"], check=True, capture_output=True
+    )
     assert log.stdout == b"first\n"
     assert cloud.ask("stats")["requests"] > 2
 

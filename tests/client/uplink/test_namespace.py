@@ -199,6 +199,4 @@ def test_nothing_of_it_needs_root(cloud: NamedSite) -> None:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    return {
-        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()
-    }
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
