@@ -53,7 +53,7 @@ class RunAuthority:
         self.certificate = authority.public_bytes(serialization.Encoding.PEM)
         self.subject_hash = _subject_hash(authority)
         self._leaves = {
-            host: _leaf(host, name, leaf, key) for host, name in zip(found, names, strict=True)
+            host: _leaf(name, leaf, key) for host, name in zip(found, names, strict=True)
         }
         self._key = leaf.private_bytes(
             serialization.Encoding.PEM,
@@ -88,7 +88,7 @@ class RunAuthority:
 def _builder(
     subject: str, issuer: str, public: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(_named(subject))
@@ -102,7 +102,6 @@ def _builder(
 
 
 def _leaf(
-    host: str,
     name: x509.GeneralName,
     leaf: ec.EllipticCurvePrivateKey,
     key: ec.EllipticCurvePrivateKey,

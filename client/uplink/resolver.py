@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Names in the namespace of a run: each gets an address of its own, so that a connection says by its
-address which name it is meant for.
+"""Names in the namespace of a run: each gets an address of its own, so that a connection says by
+its address which name it is meant for.
 
 The addresses are of 198.18.0.0/16, which nobody has (RFC 2544). Whether there is such a name, and
 where it is, the system says. Questions that are not about addresses go on to the system's server.

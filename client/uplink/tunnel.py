@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes that uplink does not look at: from one socket to another, within the kernel, and counted."""
+"""Bytes that uplink does not look at: from one socket to another, in the kernel, and counted."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@
 namespace {
 
 constexpr int kUrl = 10002, kProxy = 10004, kNoProxy = 10177;  // curl/curl.h: CURLoption
+constexpr int kEffectiveUrl = 0x100001;                        // CURLINFO
 constexpr int kProtocols = 181, kProtocolNames = 10318;
 constexpr long kHttp = 1, kHttps = 2;
 
@@ -91,6 +92,18 @@ std::string ForUplink(const std::string& url) {
   return "http://" + url.substr(colon + 3, begin - colon - 3) + authority + url.substr(end);
 }
 
+// What was asked of uplink, as the program knows it; for good, as libcurl's own string is the
+// handle's, and there are no more than addresses.
+const char* ForProgram(const std::string& url) {
+  static auto* kept = new std::set<std::string>;
+  return kept->insert("https" + url.substr(4)).first->c_str();
+}
+
+bool IsPlainOfSecure(const std::string& url) {
+  if (url.compare(0, 7, "http://") != 0) return false;
+  return !ForUplink("https" + url.substr(4)).empty();
+}
+
 void SetProxy(void* curl, const Handle& handle) {
   const std::string uplink = std::string("http://127.0.0.1:") + (handle.ours ? Port() : "");
   const char* own = handle.has_proxy ? handle.proxy.c_str() : nullptr;
@@ -145,6 +158,24 @@ EXPORTED int curl_easy_setopt(void* curl, int option, ...) {
     return RealSetopt()(curl, option, mask | kHttp);
   }
   return RealSetopt()(curl, option, value);
+}
+
+// A program that compares finds the address that it gave: git goes on with this one.
+EXPORTED int curl_easy_getinfo(void* curl, int info, ...) {
+  static const auto real = Next<int (*)(void*, int, ...)>("curl_easy_getinfo");
+  va_list arguments;
+  va_start(arguments, info);
+  void* place = va_arg(arguments, void*);
+  va_end(arguments);
+  const int failed = real(curl, info, place);
+  if (failed != 0 || info != kEffectiveUrl) return failed;
+  const std::lock_guard<std::mutex> lock(guard);
+  const char** url = static_cast<const char**>(place);
+  const auto found = Handles().find(curl);
+  if (found != Handles().end() && found->second.ours && *url != nullptr && IsPlainOfSecure(*url)) {
+    *url = ForProgram(*url);
+  }
+  return failed;
 }
 
 EXPORTED void curl_easy_cleanup(void* curl) {
