@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-POOL = ipaddress.ip_network("198.18.0.0/16")
+POOL = ipaddress.IPv4Network("198.18.0.0/16")
 SECONDS = 5.0
 """Of the system's server."""
 TTL = 60
@@ -65,9 +65,9 @@ class Resolver:
             except (OSError, RuntimeError):
                 return
 
-    def _serve(self, message: bytes, program: object) -> None:
+    def _serve(self, message: bytes, program: tuple[str, int]) -> None:
         try:
-            self._listener.sendto(self._answer(message), program)  # type: ignore[arg-type]
+            self._listener.sendto(self._answer(message), program)
         except (BadQuestion, OSError):
             return
 
