@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import shlex
 import statistics
 import time
 from collections.abc import Iterator
@@ -83,13 +84,16 @@ def _curl(there: World, way: str, *words: str) -> list[float]:
     """Seconds of each request. Raises SatchelError."""
     curl = ["curl", "-sS", "--fail", "-u", f"{USER}:{PASSWORD}", "-w", "%{stderr}%{time_total}\\n"]
     curl += ["-H", "Expect:", *["-o", "/dev/null"] * len(words), *words]
+    nothing = there.folder / "nothing"
+    nothing.mkdir(exist_ok=True)
+    alone = ["--cacert", str(there.folder / "server.pem"), "--capath", str(nothing)]
     if way in ("direct", "tunnel"):
-        curl += ["--cacert", str(there.folder / "server.pem")]
+        curl += alone
     run = [*there.satchel, "run", "--namespace" if way == "tunnel" else f"--{way}", "--"]
     if way == "tunnel":
-        first = ["curl", "-s", "--cacert", str(there.folder / "server.pem"), there.direct]
-        script = '"$0" -s --cacert "$1" -o /dev/null "$2"; shift 2; exec "$@"'
-        curl = ["sh", "-c", script, first[0], first[3], first[4], *curl]
+        refused = ["curl", "-s", "-o", "/dev/null", *alone, there.direct]
+        script = f"{shlex.join(refused)}; sleep 1; {shlex.join(curl)}"
+        curl = ["sh", "-c", script]
     argv = curl if way in ("direct", "redirection") else [*run, *curl]
     done = there.mobile.run(argv)
     if done.returncode != 0:

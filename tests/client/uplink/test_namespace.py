@@ -148,7 +148,9 @@ def test_a_program_that_pins_its_services_key_goes_on(cloud: NamedSite) -> None:
     pinned = (*CURL, "--pinnedpubkey", f"sha256//{der}")
     said = run(cloud, *pinned, "--retry", "3", "--retry-all-errors", "--retry-delay", "1", url)
     assert said.stdout.endswith("content")
-    own = (*CURL, "--cacert", str(cloud.system / "ca-certificates.crt"))
+    nothing = cloud.folder / "nothing"
+    nothing.mkdir()
+    own = (*CURL, "--cacert", str(cloud.system / "ca-certificates.crt"), "--capath", str(nothing))
     said = run(cloud, *own, "--retry", "3", "--retry-all-errors", "--retry-delay", "1", url)
     assert said.stdout.endswith("content")
     assert cloud.ask("stats")["requests"] == 0
