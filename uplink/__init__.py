@@ -62,6 +62,7 @@ from uplink.services import (
     built_in_descriptions,
     read_description,
 )
+from uplink.preload import preloaded
 from uplink.treesync import Ask, DavQuestion, Deltas, NoTree, TreeSync
 from uplink.upload import Condition, Upload, UploadState
 
@@ -112,6 +113,7 @@ __all__ = [
     "hrefs_of",
     "keepable",
     "plain",
+    "preloaded",
     "read_description",
     "read_listing",
     "read_members",

@@ -181,11 +181,11 @@ def run(
 
 def _preloaded(settings: ClientSettings, environment: dict[str, str]) -> dict[str, str]:
     from client.uplink.control import running_uplink
-    from uplink.preload import environment as with_library
+    from uplink import preloaded
 
     with running_uplink(settings) as daemon:
         found = daemon.get_json("/v1/status")
-    return with_library(environment, found["origins"], urlsplit(found["url"]).port or 0)
+    return preloaded(environment, found["origins"], urlsplit(found["url"]).port or 0)
 
 
 def _run_in_namespace(

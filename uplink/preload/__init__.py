@@ -10,10 +10,10 @@ from pathlib import Path
 
 LIBRARY = Path(__file__).with_name("_native") / "satchel-http.so"
 
-__all__ = ["LIBRARY", "environment"]
+__all__ = ["LIBRARY", "preloaded"]
 
 
-def environment(given: Mapping[str, str], origins: Iterable[str], port: int) -> dict[str, str]:
+def preloaded(given: Mapping[str, str], origins: Iterable[str], port: int) -> dict[str, str]:
     """A program's environment with the library. origins: `https://HOST` or `https://HOST:PORT` of
     services, without a default port; port: uplink's, of 127.0.0.1."""
     before = given.get("LD_PRELOAD", "")
