@@ -42,6 +42,7 @@ from uplink.davxml import (
 from uplink.dialogue import StepAnswer, StepRequest, Verdict, run_dialogue
 from uplink.known import Knowledge, Known, plain
 from uplink.mirror import Mirror, TreeTooLarge
+from uplink.preload import preloaded
 from uplink.radio import (
     BadRadio,
     Interface,
@@ -62,7 +63,6 @@ from uplink.services import (
     built_in_descriptions,
     read_description,
 )
-from uplink.preload import preloaded
 from uplink.treesync import Ask, DavQuestion, Deltas, NoTree, TreeSync
 from uplink.upload import Condition, Upload, UploadState
 
