@@ -42,6 +42,7 @@ from uplink.davxml import (
 from uplink.dialogue import StepAnswer, StepRequest, Verdict, run_dialogue
 from uplink.known import Knowledge, Known, plain
 from uplink.mirror import Mirror, TreeTooLarge
+from uplink.preload import preloaded
 from uplink.radio import (
     BadRadio,
     Interface,
@@ -112,6 +113,7 @@ __all__ = [
     "hrefs_of",
     "keepable",
     "plain",
+    "preloaded",
     "read_description",
     "read_listing",
     "read_members",

@@ -6,6 +6,7 @@ certificates, or by those that the settings name."""
 from __future__ import annotations
 
 import contextlib
+import copy
 import ssl
 import time
 import zlib
@@ -90,7 +91,8 @@ class Upstream:
         self, name: str, url: str, certificates: str = "", transferred: Transferred | None = None
     ) -> None:
         """certificates: a file of those that its TLS is verified by; empty: the system's.
-        transferred: is told of each request. Raises OSError for certificates that cannot be read.
+        transferred: is told of each request. `authority` and `plain_origin` are the server's name,
+        without a default port. Raises OSError for certificates that cannot be read.
         """
         self.name = name
         parts = urlsplit(url)
@@ -103,9 +105,18 @@ class Upstream:
             ssl_context=secure, max_connections=CONNECTIONS, keepalive_expiry=30.0
         )
         self._host = parts.netloc.rpartition("@")[2]
+        usual = ":443" if parts.scheme == "https" else ":80"
+        self.authority = self._host.lower().removesuffix(usual)
+        self.plain_origin = f"{parts.scheme}://{self.authority}"
 
     def close(self) -> None:
         self._pool.close()
+
+    def at_origin(self) -> Upstream:
+        """The same server from its root on, with the same connections; closed with this one."""
+        found = copy.copy(self)
+        found.base = ""
+        return found
 
     @contextlib.contextmanager
     def ask(

@@ -63,9 +63,12 @@ class World:
 
 
 @contextlib.contextmanager
-def world(fresh: float = FRESH_SECONDS, *, helped: bool = False) -> Iterator[World]:
+def world(
+    fresh: float = FRESH_SECONDS, *, helped: bool = False, secure: bool = False
+) -> Iterator[World]:
     """All of it, running. fresh: seconds for which what is kept is given without a question;
-    helped: home helps, at the server's end of the link. Raises what the testbed raises."""
+    helped: home helps, at the server's end of the link; secure: the server speaks TLS, with the
+    certificate `server.pem` of the folder. Raises what the testbed raises."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="satchel-bench-")))
         maker = links.TunLinks()
@@ -74,10 +77,11 @@ def world(fresh: float = FRESH_SECONDS, *, helped: bool = False) -> Iterator[Wor
         shape = Shape(rate=RATE, delay=ROUND_TRIP / 2, queue=links.queue_for(RATE))
         pair.link.shape(up=shape, down=shape)
         (folder / "files").mkdir()
-        address = f"http://{measure.CORE}:{SERVER_PORT}/dav"
-        _start(stack, pair.core, "the WebDAV server", server_argv(folder), folder / "server.log")
+        address = f"http{'s' if secure else ''}://{measure.CORE}:{SERVER_PORT}/dav"
+        argv = server_argv(folder, secure=secure)
+        _start(stack, pair.core, "the WebDAV server", argv, folder / "server.log")
         home = _home(stack, pair.core, folder, address) if helped else ""
-        argv = _uplink(folder, address, fresh, home)
+        argv = _uplink(folder, address, fresh, home, secure=secure)
         _start(stack, pair.leaf, "uplink", argv, folder / "uplink.log", UPLINK_PORT)
         write_rclone(
             folder, {"direct": address, "through": f"http://127.0.0.1:{UPLINK_PORT}/cloud"}
@@ -105,8 +109,8 @@ def _start(
     await_up(what, process, lambda: host.run(probe).returncode == 0, log)
 
 
-def server_argv(folder: Path, port: int = SERVER_PORT) -> list[str]:
-    """WsgiDAV with the folder `files` there."""
+def server_argv(folder: Path, port: int = SERVER_PORT, *, secure: bool = False) -> list[str]:
+    """WsgiDAV with the folder `files` there. secure: with TLS, and a certificate in `folder`"""
     config = folder / "wsgidav.json"
     users = {USER: {"password": PASSWORD}}
     fields = {
@@ -116,9 +120,23 @@ def server_argv(folder: Path, port: int = SERVER_PORT) -> list[str]:
         "simple_dc": {"user_mapping": {"*": users}},
         "http_authenticator": {"accept_digest": False, "default_to_digest": False},
         "verbose": 1,
+        **(_certified(folder) if secure else {}),
     }
     config.write_text(json.dumps(fields))
     return [str(Path(sys.executable).with_name("wsgidav")), "-c", str(config)]
+
+
+def _certified(folder: Path) -> dict[str, str]:
+    key, certificate = folder / "server.key", folder / "server.pem"
+    words = ["-x509", "-nodes", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=server"]
+    words += ["-addext", f"subjectAltName=IP:{measure.CORE}"]
+    words += ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(["openssl", "req", *words], check=True, capture_output=True)
+    return {
+        "ssl_certificate": str(certificate),
+        "ssl_private_key": str(key),
+        "ssl_adapter": "builtin",
+    }
 
 
 def _home(stack: contextlib.ExitStack, host: Host, folder: Path, address: str) -> str:
@@ -137,7 +155,7 @@ def _home(stack: contextlib.ExitStack, host: Host, folder: Path, address: str) -
     return "\n".join(["[home]", *lines])
 
 
-def _uplink(folder: Path, address: str, fresh: float, home: str) -> list[str]:
+def _uplink(folder: Path, address: str, fresh: float, home: str, *, secure: bool) -> list[str]:
     descriptions = folder / "descriptions"
     descriptions.mkdir()
     text = built_in_descriptions()["webdav"]
@@ -147,6 +165,8 @@ def _uplink(folder: Path, address: str, fresh: float, home: str) -> list[str]:
     lines += ["[uplink]", f"port = {UPLINK_PORT}", f'descriptions = "{descriptions}"']
     lines += [f'state = "{folder / "spool"}"', f'cache = "{folder / "cache"}"']
     lines += ["[uplink.services.cloud]", f'url = "{address}"', f"home = {str(bool(home)).lower()}"]
+    if secure:
+        lines.append(f'certificates = "{folder / "server.pem"}"')
     lines.append(home)
     config = folder / "client.toml"
     config.write_text("\n".join(lines) + "\n")

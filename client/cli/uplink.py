@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
 from client.settings import ClientSettings
 from console import json_option, serve_until_signal, show
-from satchel.errors import NotFoundError
+from satchel.errors import NotFoundError, SatchelError, UsageError
 
 COLUMNS = ("number", "state", "service", "path", "size", "waited", "why", "copy")
 CONTROL_THREADS = 4
@@ -35,7 +37,7 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
     Until Ctrl-C. A program uses http://127.0.0.1:PORT/SERVICE in place of the service's address.
     What is held at the end stays held, and goes when the daemon runs again.
     """
-    from client.uplink.control import control_app, control_socket
+    from client.uplink.control import control_app, control_socket, entries_socket
     from client.uplink.daemon import UplinkDaemon
     from wire import Links, serve
 
@@ -51,7 +53,9 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
             home = own.get("home", settings.require_home())
             home.want()
         daemon = links.enter_context(
-            contextlib.closing(UplinkDaemon(settings.uplink, settings.client_name, home))
+            contextlib.closing(
+                UplinkDaemon(settings.uplink, settings.client_name, home, entries_socket(settings))
+            )
         )
         app, place = control_app(daemon), control_socket(settings)
         with serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY):
@@ -144,16 +148,61 @@ def forget(settings: ClientSettings, number: int, as_json: bool) -> None:
 )
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND")
 @click.option("--background", is_flag=True, help="Its uploads may wait; else they go at once.")
+@click.option(
+    "--namespace", is_flag=True, help="Lead its connections with services here, by the kernel."
+)
+@click.option(
+    "--preload", is_flag=True, help="Likewise, by a library before its libcurl or libneon."
+)
 @click.pass_obj
-def run(settings: ClientSettings, words: tuple[str, ...], background: bool) -> None:
+def run(
+    settings: ClientSettings,
+    words: tuple[str, ...],
+    background: bool,
+    namespace: bool,
+    preload: bool,
+) -> None:
     """Run COMMAND, and say whether a person waits for it.
 
-    Goes for all programs that it starts. Their requests come to uplink if they are pointed at it.
+    Goes for all programs that it starts. Without --namespace and --preload, their requests come to
+    uplink if they are pointed at it. With one of these they keep the service's own address.
     """
     from client.uplink.programs import MARK
 
-    mark = "background" if background else "foreground"
-    os.execvpe(words[0], words, os.environ | {MARK: mark})
+    environment = os.environ | {MARK: "background" if background else "foreground"}
+    if namespace and preload:
+        raise UsageError("--namespace and --preload are two ways in", fix="choose one of them")
+    if namespace:
+        sys.exit(_run_in_namespace(settings, words, environment))
+    if preload:
+        environment = _preloaded(settings, environment)
+    os.execvpe(words[0], words, environment)
+
+
+def _preloaded(settings: ClientSettings, environment: dict[str, str]) -> dict[str, str]:
+    from client.uplink.control import running_uplink
+    from uplink import preloaded
+
+    with running_uplink(settings) as daemon:
+        found = daemon.get_json("/v1/status")
+    return preloaded(environment, found["origins"], urlsplit(found["url"]).port or 0)
+
+
+def _run_in_namespace(
+    settings: ClientSettings, words: tuple[str, ...], environment: dict[str, str]
+) -> int:
+    from client.uplink.control import entries_socket, running_uplink
+    from client.uplink.namespace import run_in_namespace
+
+    with running_uplink(settings) as daemon:
+        daemon.get_json("/v1/stats")
+
+        def report(seconds: float, up: int, down: int) -> None:
+            with contextlib.suppress(SatchelError):
+                daemon.post_json("/v1/tunnel", {"seconds": seconds, "up": up, "down": down})
+
+        urls = [service.url for service in settings.uplink.services.values()]
+        return run_in_namespace(words, environment, urls, entries_socket(settings), report)
 
 
 def _ask(settings: ClientSettings, method: str, path: str, body: Any = None) -> Any:

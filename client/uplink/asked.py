@@ -3,7 +3,8 @@
 """A program's request at a service, and its addresses as the service has them.
 
 A program knows `http://127.0.0.1:8034/cloud/a.txt`, the service `https://cloud.example/dav/a.txt`.
-Both are the path `/a.txt` below the service `cloud`.
+Both are the path `/a.txt` below the service `cloud`. A program that came by `satchel uplink run
+--namespace` or `--preload` knows the service's own addresses.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from wire import Upstream
 class Asked:
     """path: below the service, percent-encoded, with its query; account: None where it cannot be
     told whose the request is; program: that asks, which takes a look through the processes; helped:
-    whether home helps with the service"""
+    whether home helps with the service; prefix: of the program's addresses, before the path"""
 
     exchange: Exchange
     service: str
@@ -34,12 +35,8 @@ class Asked:
     kind: Kind
     account: Account | None
     program: Callable[[], Program]
+    prefix: str
     helped: bool = False
-
-    @property
-    def prefix(self) -> str:
-        """Of the program's addresses, before the path."""
-        return f"/{self.service}"
 
     @property
     def authorization(self) -> str:
@@ -87,7 +84,9 @@ class Asked:
         for name, value in headers:
             if name.lower() in ("location", "content-location") and "://" in value:
                 local = self.to_local(value)
-                found.append((name, value if local == value else f"http://{host}{local}"))
+                found.append(
+                    (name, value if local == value else f"{self.exchange.scheme}://{host}{local}")
+                )
             elif name.lower() in ("location", "content-location"):
                 found.append((name, self.to_local(value)))
             elif name.lower() != "strict-transport-security":

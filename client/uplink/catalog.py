@@ -52,6 +52,18 @@ class Catalog:
             )
         return self.upstreams[service]
 
+    def at(self, authority: str, path: str) -> str:
+        """The service at HOST or HOST:PORT, a default port left out; of several, that whose folder
+        the path is in. Raises NoSuchService."""
+        found = [n for n, each in self.upstreams.items() if each.authority == authority.lower()]
+        if not found:
+            raise NoSuchService(
+                f"there is no service at {authority}",
+                fix="add it to client.toml: [uplink.services.NAME]",
+            )
+        inside = [name for name in found if is_below(path, self.upstreams[name].base)]
+        return max(inside or found, key=lambda name: len(self.upstreams[name].base))
+
     def helped(self, service: str) -> bool:
         """Whether the settings say that home helps. Raises NoSuchService."""
         self.upstream(service)
@@ -87,6 +99,11 @@ class Catalog:
             known = ", ".join(self._built_in)
             raise NotFoundError(f"there is no description {name}", why=f"{known} come with Satchel")
         return self._built_in[name]
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether an address's path is the folder, or in it."""
+    return path.partition("?")[0] == folder or path.startswith((folder + "/", folder + "?"))
 
 
 def _stamp(path: Path) -> tuple[int, int]:

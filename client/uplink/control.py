@@ -7,6 +7,7 @@ GET  /v1/stats    what `satchel uplink stats` shows
 POST /v1/flush    failed: bool; answers when each upload was tried
 POST /v1/hold     seconds: number; 0: no longer
 POST /v1/forget   number: of a failed upload, which goes with its bytes
+POST /v1/tunnel   seconds, up, down: bytes that a program sent and received past uplink
 """
 
 from __future__ import annotations
@@ -22,10 +23,16 @@ from satchel.errors import NotFoundError, UsageError
 from wire import HttpClient, install_errors
 
 MOST_SECONDS = 7 * 24 * 3600.0
+MOST_BYTES = 1 << 50
 
 
 def control_socket(settings: ClientSettings) -> Path:
     return settings.run / "uplink.socket"
+
+
+def entries_socket(settings: ClientSettings) -> Path:
+    """At which `satchel uplink run --namespace` hands over connections."""
+    return settings.run / "uplink-entries.socket"
 
 
 def running_uplink(settings: ClientSettings) -> HttpClient:
@@ -66,6 +73,15 @@ def control_app(daemon: UplinkDaemon) -> flask.Flask:
     @app.post("/v1/forget")
     def forget() -> Any:
         daemon.spool.forget(_field("number", int, 0))
+        return {}
+
+    @app.post("/v1/tunnel")
+    def tunnel() -> Any:
+        up, down = _field("up", int, 0), _field("down", int, 0)
+        seconds = float(_field("seconds", (int, float), 0))
+        if not (0 <= up <= MOST_BYTES and 0 <= down <= MOST_BYTES and 0 <= seconds <= MOST_SECONDS):
+            raise UsageError("nobody sends that many bytes", why=f"{up}, {down}, {seconds} s")
+        daemon.tunnelled(seconds, up, down)
         return {}
 
     return app

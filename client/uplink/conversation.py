@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import socket
+import ssl
 from collections.abc import Callable, Iterable, Iterator
 
 import h11
@@ -25,8 +27,15 @@ class ProgramGone(Exception):
     """The program's connection ended, or says what is not HTTP."""
 
 
+_ABSOLUTE = re.compile(r"http://([^/?#]*)(?=[/?]|$)", re.IGNORECASE)
+
+
 class Exchange:
-    """One request, and its answer once. One thread."""
+    """One request, and its answer once. One thread.
+
+    authority: of the service, where the program knows its own address: it asks as of a proxy, or
+    its connection was led here; else None. path: of the target, with its query
+    """
 
     def __init__(self, conversation: Conversation, request: h11.Request) -> None:
         self._conversation = conversation
@@ -35,10 +44,19 @@ class Exchange:
         self.headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in request.headers]
         self.named = {name.lower(): value for name, value in self.headers}
         self.answered = self.body_begun = False
+        self.path, self.authority = self.target, conversation.authority
+        absolute = _ABSOLUTE.match(self.target)
+        if absolute and self.authority is None:
+            self.authority, self.path = absolute[1], self.target[absolute.end() :] or "/"
 
     @property
     def connection(self) -> socket.socket:
         return self._conversation.connection
+
+    @property
+    def scheme(self) -> str:
+        """As the program sees it."""
+        return "https" if isinstance(self.connection, ssl.SSLSocket) else "http"
 
     @property
     def size(self) -> int | None:
@@ -84,11 +102,24 @@ class Exchange:
 _OURS = {"connection", "keep-alive", "transfer-encoding"}
 
 
+def _take_leave(connection: socket.socket) -> None:
+    """TLS says that nothing more comes, so that it is not taken for a connection that was cut."""
+    if isinstance(connection, ssl.SSLSocket):
+        connection.settimeout(0)
+        with contextlib.suppress(OSError, ValueError):
+            connection.unwrap()
+
+
 class Conversation:
     """One connection, until either end closes it."""
 
-    def __init__(self, connection: socket.socket, answer: Answer) -> None:
+    def __init__(
+        self, connection: socket.socket, answer: Answer, authority: str | None = None
+    ) -> None:
+        """authority: whose connection this was meant to be, HOST or HOST:PORT"""
         self.connection = connection
+        self.authority = authority
+        self.requests = 0
         self._answer = answer
         self._http = h11.Connection(h11.SERVER)
         connection.settimeout(IDLE_SECONDS)
@@ -97,11 +128,12 @@ class Conversation:
         """Answer requests, one after the other."""
         with contextlib.suppress(ProgramGone, OSError), self.connection:
             while (event := self._next()) is not None and isinstance(event, h11.Request):
-                exchange = Exchange(self, event)
-                self._answer(exchange)
+                self.requests += 1
+                self._answer(Exchange(self, event))
                 if not self._drained():
-                    return
+                    break
                 self._http.start_next_cycle()
+            _take_leave(self.connection)
 
     def read_body(self) -> Iterator[bytes]:
         if self._http.they_are_waiting_for_100_continue:

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 from client.uplink.accounts import Accounts
 from client.uplink.catalog import Catalog
+from client.uplink.entries import Entries
 from client.uplink.file_cache import FileCache
 from client.uplink.flusher import Flusher
 from client.uplink.forwarding import Forwarding
@@ -33,9 +35,15 @@ _FORM = Form()
 class UplinkDaemon:
     """Serves programs from its construction until `close`. Any thread may call."""
 
-    def __init__(self, settings: UplinkSettings, device: str, home: Link | None = None) -> None:
-        """device: names conflict copies; home: helps with services that say so. Raises
-        SatchelError, OSError; nothing runs then."""
+    def __init__(
+        self,
+        settings: UplinkSettings,
+        device: str,
+        home: Link | None = None,
+        entries: Path | None = None,
+    ) -> None:
+        """device: names conflict copies; home: helps with services that say so; entries: a socket
+        for `satchel uplink run --namespace`. Raises SatchelError, OSError; nothing runs then."""
         self._parts = contextlib.ExitStack()
         with contextlib.ExitStack() as parts:
             self.radio = RadioWatch(_radio(settings))
@@ -82,6 +90,9 @@ class UplinkDaemon:
             parts.callback(self.gateway.close)
             self._acceptor.start()
             parts.callback(self._acceptor.close)
+            if entries is not None:
+                entered = Entries(entries, self.gateway.enter)
+                parts.callback(entered.close)
             self._parts = parts.pop_all()
         self._closing = threading.Lock()
 
@@ -105,6 +116,7 @@ class UplinkDaemon:
         return {
             "url": self.url,
             "services": {name: each.origin for name, each in self.catalog.upstreams.items()},
+            "origins": sorted({each.plain_origin for each in self.catalog.upstreams.values()}),
             "counts": counts,
             "held_bytes": sum(each.size for each in self.spool.pending()),
             "uploads": rows,
@@ -125,6 +137,12 @@ class UplinkDaemon:
             **self.gateway.counts,
             "flushes": dict(self.flusher.reasons),
         }
+
+    def tunnelled(self, seconds: float, up: int, down: int) -> None:
+        """A program of `satchel uplink run --namespace` sent and received so many bytes, in so many
+        seconds until now, of which uplink has seen nothing."""
+        self.radio.transferred(time.monotonic() - seconds, up, down)
+        self.flusher.awake()
 
     def flush(self, *, failed: bool = False, wait: float = 600.0) -> dict[str, Any]:
         """Let all go that is held, and failed ones once more if that is asked for."""

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from client.uplink.accounts import Accounts, account_name
 from client.uplink.asked import Asked
-from client.uplink.catalog import Catalog
+from client.uplink.catalog import Catalog, is_below
 from client.uplink.conversation import Conversation, Exchange, ProgramGone
 from client.uplink.flusher import Flusher, held_etag
 from client.uplink.forwarding import Forwarding
@@ -69,6 +69,13 @@ class Gateway:
             target=self._serve, args=(connection,), name="uplink program", daemon=True
         ).start()
 
+    def enter(self, connection: socket.socket, authority: str, pid: int) -> int:
+        """Serve, in this thread, what the process meant to be a connection with the service at the
+        authority. How many requests came."""
+        with self._room:
+            self._known[connection] = self._programs.of(pid)
+            return self._converse(connection, authority)
+
     def close(self) -> None:
         """Cut every connection."""
         with self._guard:
@@ -77,20 +84,27 @@ class Gateway:
                     connection.shutdown(socket.SHUT_RDWR)
 
     def _serve(self, connection: socket.socket) -> None:
+        try:
+            self._converse(connection)
+        finally:
+            self._room.release()
+
+    def _converse(self, connection: socket.socket, authority: str | None = None) -> int:
+        conversation = Conversation(connection, self._answer, authority)
         with self._guard:
             self._open.add(connection)
         try:
-            Conversation(connection, self._answer).run()
+            conversation.run()
         except Exception:
             logger.exception("a program's connection is closed")
         finally:
             with self._guard:
                 self._open.discard(connection)
-            self._room.release()
+        return conversation.requests
 
     def _answer(self, exchange: Exchange) -> None:
         self._count("requests")
-        if not _HOST.fullmatch(exchange.named.get("host", "")):
+        if exchange.authority is None and not _HOST.fullmatch(exchange.named.get("host", "")):
             _say(exchange, 403, "this port answers at 127.0.0.1 alone")
             return
         try:
@@ -107,21 +121,28 @@ class Gateway:
 
     def _asked(self, exchange: Exchange) -> Asked:
         """Raises NoSuchService."""
-        target = re.sub(r"^https?://[^/]*", "", exchange.target)
-        service, slash, rest = target.lstrip("/").partition("/")
-        service, question, query = service.partition("?")
-        upstream = self._catalog.upstream(service)
+        authority, path, within = exchange.authority, exchange.path, True
+        if authority is None or _HOST.fullmatch(authority):
+            service = re.split(r"[/?]", path.lstrip("/"), maxsplit=1)[0]
+            path, prefix = "/" + path.lstrip("/"), f"/{service}"
+            upstream = self._catalog.upstream(service)
+        else:
+            service = self._catalog.at(authority, path)
+            upstream = self._catalog.upstream(service)
+            within, prefix = is_below(path, upstream.base), upstream.base
         described = self._catalog.description(service)
-        name = account_name(exchange.named)
+        name = account_name(exchange.named) if within else None
+        rest = path.removeprefix(prefix) if within else path
         return Asked(
             exchange=exchange,
             service=service,
-            path=f"/{rest}" if slash else f"/{question}{query}",
-            upstream=upstream,
+            path=rest if rest.startswith("/") else "/" + rest,
+            upstream=upstream if within else upstream.at_origin(),
             description=described,
-            kind=described.kind(exchange.method, exchange.named),
+            kind=described.kind(exchange.method, exchange.named) if within else Kind.CHANGE,
             account=None if name is None else self._accounts.get(service, name),
             program=lambda: self._program(exchange),
+            prefix=prefix if within else "",
             helped=self._catalog.helped(service),
         )
 

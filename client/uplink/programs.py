@@ -67,7 +67,14 @@ class Programs:
         try:
             inode = _inode(connection.getpeername()[1], connection.getsockname()[1])
             pid = self._holder(inode) if inode else 0
-            return judge(pid, self._rules) if pid else Program()
+            return self.of(pid) if pid else Program()
+        except (OSError, ValueError, IndexError):
+            return Program()
+
+    def of(self, pid: int) -> Program:
+        """Of a process that is known. Never raises."""
+        try:
+            return judge(pid, self._rules)
         except (OSError, ValueError, IndexError):
             return Program()
 
