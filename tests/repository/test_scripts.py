@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import requires
 from tests.repository import tree
 
 SHELL = [path for path in tree.files() if tree.text(path).startswith("#!/bin/bash")]
@@ -51,3 +52,25 @@ def test_bootstrap_leaves_an_environment_alone_that_is_a_link(tmp_path: Path) ->
     assert run.returncode != 0
     assert "is a link" in run.stderr
     assert [path.name for path in environment.iterdir()] == ["kept"]
+
+
+@requires("root")
+def test_a_host_whose_sources_have_no_debian_13_is_told_apart(tmp_path: Path) -> None:
+    """CI counts exit code 77 as skipped, and every other one as failed."""
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "archive").mkdir()
+    for name in ("debian-13", "packages.txt"):
+        shutil.copy(tree.ROOT / "scripts" / name, tmp_path / "scripts" / name)
+    apt = tmp_path / "apt-get"
+    apt.write_text(f"#!/bin/sh\necho Debian file:{tmp_path}/archive main\n")
+    apt.chmod(0o755)
+    run = subprocess.run(
+        [str(tmp_path / "scripts" / "debian-13"), "true"],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 77
+    assert f"no trixie at file:{tmp_path}/archive" in run.stderr
+    assert not (tmp_path / "build").exists()
