@@ -130,8 +130,8 @@ MUTATIONS = {
         home_machine.HomeMachine, "_fetched", "record.sharers |= {node}", "pass"
     ),
     "home forgets who got an update": Mutation(
-        home_machine.HomeMachine,
-        "_updates",
+        home_records.FileRecord,
+        "pushed",
         "record.sharers |= {reader}",
         "pass",
         replace(QUIET, policy=WriteUpdate),
@@ -429,6 +429,29 @@ MUTATIONS = {
     ),
     "home waits for the answers of a lost node": Mutation(
         home_machine.HomeMachine, "lost", "if asked.node == node", "if False", LOST
+    ),
+    "home does not tell who has it alone that others read what it has written": Mutation(
+        home_machine.HomeMachine,
+        "_next",
+        "actions.append(self._ask_back(known, request.file, UNCUT, now))",
+        "known.engage(); known.engaging = None",
+        CLOSES,
+    ),
+    "who writes does not wait for who had it alone": Mutation(
+        home_machine, "awaits_engaged", "if known.engaging is None", "if True", CLEAN
+    ),
+    "an open overtakes Engage": Mutation(
+        home_machine,
+        "awaits_engaged",
+        "request.node == known.engaging",
+        "False",
+        OVERTAKEN,
+    ),
+    "home believes that what is written is not": Mutation(
+        home_machine.HomeMachine, "open", "if writes:", "if False:", CLOSES
+    ),
+    "copies of who had it alone do not count": Mutation(
+        home_transitions, "engaged", "known.record(number).sharers |= {node}", "pass", CLOSES
     ),
     "what an owner had does not expire": Mutation(
         node_machine, "recall", "latest + known.relaxation", "inf", RELAXED
