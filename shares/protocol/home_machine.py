@@ -253,7 +253,7 @@ class HomeMachine:
         """Who has had a file cut in that block gets block -1, that block and some behind it to
         write, without asking for them; not what somebody has, or waits for. opening: what the node
         waits for itself."""
-        if known.native is not None:
+        if known.native is not None or known.engaging is not None:
             return []
         actions: list[Action] = []
         numbers = (ATTRIBUTES, *range(cut, cut + GIVEN))

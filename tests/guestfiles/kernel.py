@@ -118,6 +118,13 @@ class Kernel:
         body = struct.pack("<QQIIQII", handle, 0, 4096, 2, self.owner, os.O_RDONLY, 0)
         return self._good(*self.ask(Opcode.READ, body, file, operation))
 
+    def allocate(
+        self, file: int, handle: int, mode: int, offset: int, length: int, operation: int
+    ) -> None:
+        """As fallocate(2)."""
+        body = struct.pack("<QQQII", handle, offset, length, mode, 0)
+        self._good(*self.ask(Opcode.FALLOCATE, body, file, operation))
+
     def release(self, file: int, handle: int) -> None:
         body = struct.pack("<QIIQ", handle, os.O_RDONLY, 0, self.owner)
         self._good(*self.ask(Opcode.RELEASE, body, file))

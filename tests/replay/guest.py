@@ -20,6 +20,7 @@ echo "$(busybox wc -l < /srv/count) $(busybox date +%s) $(busybox id -u)"
 """
 MODPROBE = "#!/bin/busybox sh\nfor m in {names}; do busybox insmod /modules/$m.ko; done\n"
 HOLDER = Path(__file__).with_name("holder.c")
+ALLOCATOR = Path(__file__).with_name("allocator.c")
 SHARES = "shares=/satchel\n"
 SERVICE = """\
 # The guest's service.
