@@ -171,7 +171,11 @@ MUTATIONS = {
         node_machine, "recall", "if block.dirty:", "if False:"
     ),
     "a node does not look at its lease": Mutation(
-        node_machine.NodeMachine, "leased", "self._leased = until", "pass", STALLED
+        node_machine.NodeMachine,
+        "leased",
+        "self._leased = until",
+        "pass",
+        replace(STALLED, blocks=1, between=0.05, holds=5),
     ),
     "a node reads what its log has not confirmed": Mutation(
         node_machine.NodeMachine,
