@@ -342,7 +342,7 @@ MUTATIONS = {
         "_given_unasked",
         "takes and not late",
         "takes",
-        replace(REOPENED, files=2),
+        replace(REOPENED, files=2, log="async"),
     ),
     "a copy that found no room is read": Mutation(
         node_machine.NodeMachine, "unstored", "block.valid = False", "pass", FULL
@@ -387,7 +387,7 @@ MUTATIONS = {
         "until",
         "else self._leased",
         "else inf",
-        replace(STALLED, log="off", windows=True),
+        replace(STALLED, log="off", windows=True, blocks=1, between=0.05, holds=5),
     ),
     "a change of times takes nothing from anybody": Mutation(
         home_records.Taking, "takes", "number == ATTRIBUTES or", "", TIMES
@@ -449,7 +449,7 @@ MUTATIONS = {
         "awaits_engaged",
         "request.node == known.engaging",
         "False",
-        OVERTAKEN,
+        replace(OVERTAKEN, nodes=2, operations=320),
     ),
     "home believes that what is written is not": Mutation(
         home_machine.HomeMachine, "open", "if writes:", "if False:", CLOSES
