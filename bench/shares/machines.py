@@ -156,7 +156,7 @@ class Machines:
 
     # Calls: their own bytes are not counted.
 
-    def open(self, node: NodeId, file: FileId, *, cut: bool) -> Waiting:
+    def open(self, node: NodeId, file: FileId, *, cut: bool, writes: bool) -> Waiting:
         """Home is asked to open it, and to make it empty before. The node's machine has it open
         then."""
         over = [False]
@@ -167,8 +167,8 @@ class Machines:
 
         def opens() -> Iterable[Action]:
             token = self._token(answered)
-            relaxation, now = self.relaxation, self.clock.now
-            return self.directory.open(node, file, token, now, relaxation, cut=cut)
+            about = (node, file, token, self.clock.now, self.relaxation)
+            return self.directory.open(*about, cut=cut, writes=writes)
 
         def cuts() -> Iterable[Action]:
             return self._take(node, file, 0, opens)
@@ -200,6 +200,10 @@ class Machines:
         there.follow(lambda: back.follow(answered))
         while not over[0]:
             yield
+
+    def written(self, node: NodeId, file: FileId) -> None:
+        """Home is told that the node's programs write it no more; nobody waits for that."""
+        self.lines[node][0].follow(lambda: self.directory.written(node, file))
 
     def close(self, node: NodeId, file: FileId) -> None:
         """Home is told, behind all that was sent before; nobody waits for that."""

@@ -90,7 +90,7 @@ class Opens:
             machine.expect(file, self.machines.policies[node])
         elif not (writes or use.open) and self._promised(node, file):
             self._ask_ahead(node, step)
-        yield from self.machines.open(node, file, cut=cut)
+        yield from self.machines.open(node, file, cut=cut, writes=writes)
         machine.opening_over()
         use.kept = False
 
@@ -161,6 +161,7 @@ class Opens:
             use.kept = True
         if native or written:
             use.writes = False
+            self.machines.written(node, file)
         else:
             self._later(WRITTEN_SECONDS, node, file)
 

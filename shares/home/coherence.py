@@ -134,14 +134,15 @@ class Coherence:
                 self._settle(token, error)
 
     def open(
-        self, session: NodeSession, file: FileId, relaxation: float, *, cut: bool
+        self, session: NodeSession, file: FileId, relaxation: float, *, cut: bool, writes: bool
     ) -> Callable[[], Opened]:
         """With the lock. The node opens the file; what waits for the directory's answer, without
-        the lock, and raises OSError where the node is lost before."""
+        the lock, and raises OSError where the node is lost before. cut, writes: as for
+        HomeMachine."""
         done: queue.SimpleQueue[Opened | OSError] = queue.SimpleQueue()
         token = self._expect(done.put, session)
-        now = monotonic()
-        perform(self.directory.open(session.node, file, token, now, relaxation, cut=cut), self)
+        about = (session.node, file, token, monotonic(), relaxation)
+        perform(self.directory.open(*about, cut=cut, writes=writes), self)
 
         def wait() -> Opened:
             found = done.get()
@@ -150,6 +151,10 @@ class Coherence:
             return found
 
         return wait
+
+    def written(self, session: NodeSession, file: FileId) -> None:
+        """With the lock. The node's programs write it no more."""
+        self.directory.written(session.node, file)
 
     def close(self, session: NodeSession, file: FileId) -> None:
         """With the lock. The node has the file open no more; harmless where it had not."""

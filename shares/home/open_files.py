@@ -83,7 +83,7 @@ class OpenFiles:
                 session.opened.add(file)
             recall = self._promises.writing(session, file) if writes else CallBack([])
             self._promises.told(session, self._promises.asked(session), [file])
-            wait = self._coherence.open(session, file, relaxation, cut=cut)
+            wait = self._coherence.open(session, file, relaxation, cut=cut, writes=writes)
         try:
             admitted = wait()
         finally:
@@ -133,6 +133,7 @@ class OpenFiles:
         """The node's programs write it no more."""
         with self._coherence.lock:
             self._promises.written(session, file)
+            self._coherence.written(session, file)
             if self._coherence.native(file) is session:
                 self._finish(file, session)  # all of it is here, and stays so until it is opened
 

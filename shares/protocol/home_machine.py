@@ -14,7 +14,7 @@ Flush, Release, Recalled) is taken at once, because it is the latest whatever el
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
@@ -31,7 +31,15 @@ from shares.protocol.home_actions import (
     Taken,
     Token,
 )
-from shares.protocol.home_questions import check, claims, needed, outdated, part
+from shares.protocol.home_questions import (
+    awaits_engaged,
+    check,
+    claims,
+    needed,
+    outdated,
+    part,
+    reads_clean,
+)
 from shares.protocol.home_records import NOBODY, FileRecord, Opening, Record, Request, Taking
 from shares.protocol.messages import (
     ATTRIBUTES,
@@ -120,11 +128,22 @@ class HomeMachine:
         relaxation: float = 0.0,
         *,
         cut: bool = False,
+        writes: bool = True,
     ) -> list[Action]:
-        """A node opens a file; `Opened` comes when nobody else has it natively. cut: home has just
-        made the file empty for that, and the node expects to be given its beginning."""
-        self._file(file).relaxation = relaxation
+        """A node opens a file; `Opened` comes when nobody else has it natively and may have written
+        it. cut: home has just made the file empty for that, and the node expects to be given its
+        beginning. writes: its programs may write it from now on, until it has `written` it."""
+        known = self._file(file)
+        known.relaxation = relaxation
+        if writes:
+            known.writing.add(node)
         return self._queue(Request(node, token, file, -1, inf, Opening(cut)), now)
+
+    def written(self, node: NodeId, file: FileId) -> None:
+        """Its programs write it no more, and home has been given all that they wrote natively."""
+        known = self._files.get(file)
+        if known is not None:
+            known.writing.discard(node)
 
     def close(self, node: NodeId, file: FileId, now: float) -> list[Action]:
         """A node has closed a file. It has no copies of it any more, unless it is native there."""
@@ -132,6 +151,7 @@ class HomeMachine:
         if known is None:
             return []
         known.open.discard(node)
+        known.writing.discard(node)
         if known.native != node:
             known.drop(node)
         else:
@@ -157,8 +177,24 @@ class HomeMachine:
         return actions
 
     def _ask_back(self, known: FileRecord, file: FileId, cut: int, now: float) -> Action:
+        """Who has it natively says what it has, and those that read need not wait for that."""
         engage = Engage(file, 0, 0, cut, known.grant)
-        return self._ask(known.native or HOME, engage, None, now)
+        return self._ask(known.engage(), engage, None, now)
+
+    def _go_on(self, known: FileRecord, now: float) -> list[Action]:
+        """Nobody is engaging any more: what has waited for that."""
+        waiting = [each for each in known.queue if each.started and not (each.asks or each.taken)]
+        actions = [action for each in waiting for action in self._advance(known, each, now)]
+        return actions + self._next(known, now)
+
+    def _engaged(
+        self, known: FileRecord, node: NodeId, message: Engaged, now: float
+    ) -> list[Action]:
+        waited_for = known.engaging != node
+        home_transitions.engaged(known, node, message)
+        if waited_for:
+            return []
+        return [*self._go_on(known, now), *self._alone(known, message.file, now)]
 
     def _alone(self, known: FileRecord, file: FileId, now: float) -> list[Action]:
         """The file is native again, where one node has it open and nobody waits for any of it."""
@@ -217,7 +253,7 @@ class HomeMachine:
         """Who has had a file cut in that block gets block -1, that block and some behind it to
         write, without asking for them; not what somebody has, or waits for. opening: what the node
         waits for itself."""
-        if known.native is not None:
+        if known.native is not None or known.engaging is not None:
             return []
         actions: list[Action] = []
         numbers = (ATTRIBUTES, *range(cut, cut + GIVEN))
@@ -277,7 +313,7 @@ class HomeMachine:
         elif isinstance(about, Update | Granted) and isinstance(message, Updated):
             home_transitions.updated(known, node, about, message)
         elif isinstance(about, Engage) and isinstance(message, Engaged):
-            home_transitions.engaged(known, node, message)
+            actions += self._engaged(known, node, message, now)
         elif not (isinstance(about, Native) and isinstance(message, Done)):
             got, to = type(message).__name__, type(about).__name__
             raise ValueError(f"{got} in reply to {to}")  # noqa: TRY004
@@ -291,12 +327,13 @@ class HomeMachine:
         """The node's lease is over, and it has stopped by itself to use what it had. Home goes on
         with what it has and what the log says. What the node sent before must not come after this,
         unless it joins again; left: it does not."""
+        engaging = {file for file, known in self._files.items() if known.engaging == node}
         found = [(file, known.lose(node, left)) for file, known in self._files.items()]
         actions: list[Action] = [Replay(file, numbers) for file, numbers in found if numbers != ()]
         over = [number for number, asked in self._asks.items() if asked.node == node]
         actions += self._settle(over, now)
         for file, known in list(self._files.items()):
-            actions += self._next(known, now)
+            actions += (self._go_on if file in engaging else self._next)(known, now)
             self._tidy(file)
         return actions
 
@@ -355,7 +392,9 @@ class HomeMachine:
             before = known.queue[: known.queue.index(request)]
             if not any(request.overlaps(other.first, other.end) for other in before):
                 request.started = True
-                if known.native not in {None, request.node}:
+                if reads_clean(known, request):
+                    actions.append(self._ask_back(known, request.file, UNCUT, now))
+                elif known.native not in {None, request.node}:
                     # What the native node asks from here on waits until it has answered Engage:
                     # granted before that, it would be taken for nothing but a copy after it.
                     request.first, request.end = ATTRIBUTES, inf
@@ -367,6 +406,8 @@ class HomeMachine:
 
     def _advance(self, known: FileRecord, request: Request, now: float) -> list[Action]:
         """Asks for what the request needs; answers it, where that is nothing."""
+        if request.alive and awaits_engaged(known, request):
+            return []
         questions = needed(known, request) if request.alive else []
         if questions:
             return [self._ask(node, message, request, now) for node, message in questions]
@@ -461,14 +502,7 @@ class HomeMachine:
             used.append(record.used or late or record.pusher != node)
             record.pusher, record.used, record.seized = None, False, False
             if known.native is None:
-                if record.owner == node:
-                    # It became the owner after it asked, and writes under that number; under this
-                    # one where it found no room for what came with that.
-                    record.again = grant
-                else:
-                    record.granted(grant)
-                record.owner = node
-                record.sharers = NOBODY
+                record.own(node, grant)
         return Granted(
             wants.file,
             wants.first,
@@ -549,19 +583,9 @@ class HomeMachine:
         return [*actions, Reply(node, token, done)]
 
     def _updates(self, known: FileRecord, node: NodeId, message: Push, now: float) -> list[Action]:
-        wanting: defaultdict[NodeId, list[int]] = defaultdict(list)
-        for number in message.numbers:
-            record = known.record(number)
-            # Who waits for the block gets it with the reply, or takes it from everybody.
-            if record.pusher != node or known.busy(number, number + 1):
-                continue
-            readers = record.readers | known.open if message.everyone else record.readers
-            for reader in sorted(readers - {node}):
-                wanting[reader].append(number)
-                record.sharers |= {reader}
         return [
             self._ask(reader, known.update(message.file, first, count), None, now)
-            for reader, numbers in wanting.items()
+            for reader, numbers in known.pushed(node, message.numbers, message.everyone).items()
             for first, count in runs(numbers)
         ]
 

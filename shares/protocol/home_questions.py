@@ -55,6 +55,20 @@ def needed(known: FileRecord, request: Request) -> list[tuple[NodeId, Message]]:
     return messages
 
 
+def reads_clean(known: FileRecord, request: Request) -> bool:
+    """Whether it reads what another node has natively, and home has all that this one wrote."""
+    reads = isinstance(request.wants, Fetch | Opening)
+    return reads and known.native not in {None, request.node, *known.writing}
+
+
+def awaits_engaged(known: FileRecord, request: Request) -> bool:
+    """Whether it has to wait for the node that is engaging: who writes does, as that node has
+    copies, and so does its own open, which would overtake Engage."""
+    if known.engaging is None or isinstance(request.wants, Fetch):
+        return False
+    return not isinstance(request.wants, Opening) or request.node == known.engaging
+
+
 def _about(known: FileRecord, request: Request) -> Iterable[tuple[int, Record]]:
     if isinstance(request.wants, Fetch | Own):
         return [(number, known.record(number)) for number in request.wants.numbers]

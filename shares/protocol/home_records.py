@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 
@@ -42,6 +44,16 @@ class Record:
     def granted(self, grant: int) -> None:
         """From now on it is written under this one alone."""
         self.grant, self.again = grant, 0
+
+    def own(self, node: NodeId, grant: int) -> None:
+        """The node is the owner, and may write under that number."""
+        if self.owner == node:
+            # It became the owner after it asked, and writes under that number; under this one
+            # where it found no room for what came with that.
+            self.again = grant
+        else:
+            self.granted(grant)
+        self.owner, self.sharers = node, NOBODY
 
 
 @dataclass(frozen=True)
@@ -94,9 +106,11 @@ class Request:
 class FileRecord:
     """What is known of a file. grant: the number of the latest right to write all of it, natively
     or as home, which cuts; native_grant: of the former. brings: a node was lost that had it open,
-    and may bring what it wrote under a grant that is known here. cut_off: who pushed blocks that
-    were cut off, and whether others had read that, until they are there again. over: it is no more,
-    and only requests keep this."""
+    and may bring what it wrote under a grant that is known here. writing: nodes whose programs may
+    write it. engaging: who had it natively and wrote it no more, until it has answered Engage:
+    others read what home has meanwhile, and nobody writes. cut_off: who pushed blocks that were cut
+    off, and whether others had read that, until they are there again. over: it is no more, and only
+    requests keep this."""
 
     base: int
     relaxation: float = 0.0
@@ -104,6 +118,8 @@ class FileRecord:
     queue: list[Request] = field(default_factory=list)
     open: set[NodeId] = field(default_factory=set)
     native: NodeId | None = None
+    writing: set[NodeId] = field(default_factory=set)
+    engaging: NodeId | None = None
     grant: int = 0
     native_grant: int = 0
     seized: bool = False
@@ -120,7 +136,8 @@ class FileRecord:
     def idle(self) -> bool:
         """Whether no node has anything of it, or may bring any of it, so that all is as of a file
         that was never opened, but for numbers."""
-        if self.open or self.native is not None or self.seized or self.brings:
+        had = self.native is not None or self.engaging is not None
+        if self.open or had or self.seized or self.brings:
             return False
         return all(r.owner == HOME and not r.sharers and not r.seized for r in self.blocks.values())
 
@@ -172,10 +189,19 @@ class FileRecord:
 
     def alone(self, node: NodeId) -> bool:
         """Whether no other node has anything of it."""
-        return all(
+        return self.engaging is None and all(
             record.owner in {HOME, node} and record.sharers <= {node}
             for record in self.blocks.values()
         )
+
+    def engage(self) -> NodeId:
+        """The node that has it natively, which is going to be told that others use it, and of
+        which home has all that it wrote."""
+        assert self.native is not None
+        self.engaging, self.native = self.native, None
+        for record in self.blocks.values():
+            record.owner = HOME
+        return self.engaging
 
     def lose(self, node: NodeId, left: bool) -> tuple[int, ...] | None:
         """The node is no more; left: for good. Of which blocks home goes on with what the log
@@ -186,6 +212,9 @@ class FileRecord:
             self.native, self.seized, self.base = None, not left, self.base + 2
             for record in self.blocks.values():
                 record.version, record.seized = record.version + 2, not left
+        self.writing.discard(node)
+        if self.engaging == node:
+            self.engaging = None
         for number, record in self.blocks.items():
             if record.owner == node:
                 # 2, because the lost owner may have counted what it gave as 1.
@@ -199,6 +228,22 @@ class FileRecord:
             request.alive = request.alive and request.node != node
         self.queue = [request for request in self.queue if request.alive or request.started]
         return None if alone else tuple(sorted(seized))
+
+    def pushed(
+        self, node: NodeId, numbers: Iterable[int], everyone: bool
+    ) -> dict[NodeId, list[int]]:
+        """Who gets which of the blocks that the node has pushed, and shares them from now on."""
+        wanting: defaultdict[NodeId, list[int]] = defaultdict(list)
+        for number in numbers:
+            record = self.record(number)
+            # Who waits for the block gets it with the reply, or takes it from everybody.
+            if record.pusher != node or self.busy(number, number + 1):
+                continue
+            readers = record.readers | self.open if everyone else record.readers
+            for reader in sorted(readers - {node}):
+                wanting[reader].append(number)
+                record.sharers |= {reader}
+        return wanting
 
     def drop(self, node: NodeId) -> None:
         """The node has nothing of it any more."""

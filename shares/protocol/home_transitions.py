@@ -88,12 +88,19 @@ def engaged(known: FileRecord, node: NodeId, message: Engaged) -> None:
     for first, count in (*message.owned, *message.copies):
         if first < -1 or not 0 < count <= LONGEST:
             raise ValueError(f"a run of {count} blocks from {first} on")
+    copies = [n for first, count in message.copies for n in range(first, first + count)]
+    if known.engaging == node:
+        if message.owned:
+            raise ValueError("blocks that were written without asking")
+        known.engaging = None
+        for number in copies:
+            known.record(number).sharers |= {node}
+        return
     known.native = None
     for record in known.blocks.values():
         record.owner = HOME
-    for first, count in message.copies:
-        for number in range(first, first + count):
-            known.record(number).sharers = frozenset({node})
+    for number in copies:
+        known.record(number).sharers = frozenset({node})
     for first, count in message.owned:
         for number in range(first, first + count):
             record = known.record(number)

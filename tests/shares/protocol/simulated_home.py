@@ -259,7 +259,7 @@ class SimHome:
     # Calls.
 
     def open(
-        self, session: Session, file: FileId, token: Token, cut: Cut | None
+        self, session: Session, file: FileId, token: Token, cut: Cut | None, *, writes: bool
     ) -> Iterable[Action]:
         """cut: it is made empty before. Nobody opens a file that has no name."""
         if file not in self.names:
@@ -271,7 +271,7 @@ class SimHome:
                 return []
             session.opened.add(file)
             terms = (session.id, file, token, self.world.now, self.relaxation)
-            return self.directory.open(*terms, cut=cut is not None)
+            return self.directory.open(*terms, cut=cut is not None, writes=writes)
 
         return self.cut(session, file, cut, opens) if cut is not None else opens()
 
@@ -312,6 +312,11 @@ class SimHome:
         session.opened.discard(file)
         yield from self.directory.close(session.id, file, self.world.now)
         yield from self._forgotten(file)
+
+    def written(self, session: Session, file: FileId) -> Iterable[Action]:
+        """Its programs write it no more."""
+        self.directory.written(session.id, file)
+        return []
 
     def remove(self, file: FileId) -> None:
         """Its last name goes; every node is told that, behind what home has said before."""

@@ -349,7 +349,7 @@ class SimNode:
                 machine.expect(file, self.content.policy)
             if cut is None and not writes and self._ahead and not self.content.bringing:
                 self._ask_ahead(file)
-            call = self._call(lambda s, token: self.home.open(s, file, token, cut))
+            call = self._call(lambda s, token: self.home.open(s, file, token, cut, writes=writes))
             yield lambda call=call: call.over  # type: ignore[misc]
             if call.answered or cut is not None:
                 break
@@ -468,6 +468,8 @@ class SimNode:
                     use.kept = True
                     self.machine.keep(file, True)
                 use.writes = False
+                session, home = self.session, self.home
+                session.up.send(lambda: home.arrived(session, lambda: home.written(session, file)))
         use.busy = False
         if use.leaves:
             self.close(file)

@@ -99,8 +99,8 @@ def test_of_a_file_that_all_have_closed_nothing_stays_and_its_numbers_only_grow(
     for _ in range(3):
         (opened,) = directory.open(ONE, FILE, 1, 0.0)
         assert isinstance(opened, Opened)
-        engage = asked(directory.open(TWO, FILE, 2, 0.0))
-        directory.answer(ONE, engage.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+        asks = asked(directory.open(TWO, FILE, 2, 0.0))
+        directory.answer(ONE, asks.number, Engaged(FILE, 0, 0, (), ()), 0.0)
         (reply,) = directory.request(ONE, Own(FILE, 0, 1, (0,), True), 3, 0.0)
         assert isinstance(reply, Reply) and isinstance(reply.message, Granted)
         grants += [opened.grant, reply.message.grant]
@@ -113,7 +113,9 @@ def test_of_a_file_that_all_have_closed_nothing_stays_and_its_numbers_only_grow(
         native = asked(directory.close(ONE, FILE, 0.0))  # TWO has it alone
         directory.answer(TWO, native.number, Done(FILE, 0, 0), 0.0)
         directory.close(TWO, FILE, 0.0)
-        engage = asked(directory.open(ONE, FILE, 5, 0.0))
+        # What TWO has written home has.
+        engage, given = directory.open(ONE, FILE, 5, 0.0)
+        assert isinstance(engage, Ask) and isinstance(given, Opened)
         directory.answer(TWO, engage.number, Engaged(FILE, 0, 0, (), ()), 0.0)
         directory.close(ONE, FILE, 0.0)
         directory.lost(ONE, 0.0, left=True)

@@ -130,8 +130,8 @@ MUTATIONS = {
         home_machine.HomeMachine, "_fetched", "record.sharers |= {node}", "pass"
     ),
     "home forgets who got an update": Mutation(
-        home_machine.HomeMachine,
-        "_updates",
+        home_records.FileRecord,
+        "pushed",
         "record.sharers |= {reader}",
         "pass",
         replace(QUIET, policy=WriteUpdate),
@@ -171,7 +171,11 @@ MUTATIONS = {
         node_machine, "recall", "if block.dirty:", "if False:"
     ),
     "a node does not look at its lease": Mutation(
-        node_machine.NodeMachine, "leased", "self._leased = until", "pass", STALLED
+        node_machine.NodeMachine,
+        "leased",
+        "self._leased = until",
+        "pass",
+        replace(STALLED, blocks=1, between=0.05, holds=5),
     ),
     "a node reads what its log has not confirmed": Mutation(
         node_machine.NodeMachine,
@@ -338,7 +342,7 @@ MUTATIONS = {
         "_given_unasked",
         "takes and not late",
         "takes",
-        replace(REOPENED, files=2),
+        replace(REOPENED, files=2, log="async"),
     ),
     "a copy that found no room is read": Mutation(
         node_machine.NodeMachine, "unstored", "block.valid = False", "pass", FULL
@@ -383,7 +387,7 @@ MUTATIONS = {
         "until",
         "else self._leased",
         "else inf",
-        replace(STALLED, log="off", windows=True),
+        replace(STALLED, log="off", windows=True, blocks=1, between=0.05, holds=5),
     ),
     "a change of times takes nothing from anybody": Mutation(
         home_records.Taking, "takes", "number == ATTRIBUTES or", "", TIMES
@@ -429,6 +433,29 @@ MUTATIONS = {
     ),
     "home waits for the answers of a lost node": Mutation(
         home_machine.HomeMachine, "lost", "if asked.node == node", "if False", LOST
+    ),
+    "home does not tell who has it alone that others read what it has written": Mutation(
+        home_machine.HomeMachine,
+        "_next",
+        "actions.append(self._ask_back(known, request.file, UNCUT, now))",
+        "known.engage(); known.engaging = None",
+        CLOSES,
+    ),
+    "who writes does not wait for who had it alone": Mutation(
+        home_machine, "awaits_engaged", "if known.engaging is None", "if True", CLEAN
+    ),
+    "an open overtakes Engage": Mutation(
+        home_machine,
+        "awaits_engaged",
+        "request.node == known.engaging",
+        "False",
+        replace(OVERTAKEN, nodes=2, operations=320),
+    ),
+    "home believes that what is written is not": Mutation(
+        home_machine.HomeMachine, "open", "if writes:", "if False:", CLOSES
+    ),
+    "copies of who had it alone do not count": Mutation(
+        home_transitions, "engaged", "known.record(number).sharers |= {node}", "pass", CLOSES
     ),
     "what an owner had does not expire": Mutation(
         node_machine, "recall", "latest + known.relaxation", "inf", RELAXED
