@@ -55,7 +55,7 @@ class Entries:
             message, descriptors, _, _ = socket.recv_fds(run, MESSAGE_BYTES, 2)
             try:
                 served = self._admit(message, descriptors)
-            except (ValueError, TypeError, KeyError, IndexError) as error:
+            except (ValueError, TypeError, LookupError, RecursionError) as error:
                 logger.warning("a run's message is refused: %s", error)
                 return
             finally:

@@ -29,6 +29,7 @@ from zeroconf import ServiceInfo
 
 from chunkstore import MediaSealed, SealKeys, new_seal
 from client.proof import Proof, ProofInvalid
+from client.uplink.resolver import BadQuestion, read_question
 from replay.adapters import http, rfb
 from replay.operations import Operation, RecordInvalid
 from replay.secrecy import conceal, reveal
@@ -189,6 +190,12 @@ STRANGERS = [
         of_text(check_certificate),
         (LocalProtocolError,),
         b"ssh-ed25519-cert-v01@openssh.com AAAA",
+    ),
+    Parser(
+        "dns-question",
+        read_question,
+        (BadQuestion,),
+        bytes.fromhex("beef01000001000000000000") + b"\5cloud\7example\0\0\1\0\1",
     ),
     Parser("key-of-answers", of_text(AnswerSigner), (RemoteProtocolError,), PUBLIC.encode()),
     Parser(
