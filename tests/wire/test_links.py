@@ -169,6 +169,7 @@ def test_a_walk_is_seen_when_the_kernel_tells_of_it(
         assert eventually(lambda: before not in peerage.sshd.sessions())
         assert eventually(lambda: name(link) == "spot")
         assert link.stands(1000.0)
+        assert eventually(lambda: len(peerage.sshd.sessions()) == 1)
         (second,) = peerage.sshd.sessions()
         monkeypatch.setattr("wire.links._Route._now", lambda route: "192.0.2.2")
         link.connect()
