@@ -138,6 +138,7 @@ class _Build:
     steps: _Steps
     container: Container | None = None
     base: Recipe | None = field(init=False)
+    release: str = field(init=False)  # of the packages; empty: this host's
     preloads: dict[str, Path] = field(init=False)
     _sources: Sources | None = None
 
@@ -150,6 +151,8 @@ class _Build:
         if not self.recipe.command:
             raise UsageError(f"recipe {self.recipe.name} makes no service", why="it has no command")
         self.base = self.recipe.base()
+        wanted = self.recipe.debian
+        self.release = wanted if wanted and wanted != self._host().codename else ""
 
     def key(self) -> str:
         """A hash of everything that the image is made from, except for Debian's packages."""
@@ -190,7 +193,7 @@ class _Build:
         if self._kept(layer):
             return layer
         with _scratch(self.layers) as scratch:
-            self._bootstrap(scratch / "packages.tar", PACKAGES, variant="extract")
+            self._bootstrap(scratch / "packages.tar", self._host(), PACKAGES, variant="extract")
             files = kernel_files(scratch / "packages.tar", modules)
             made = scratch / "kernel"
             made.mkdir()
@@ -204,7 +207,7 @@ class _Build:
     def _base_layer(self) -> Path | None:
         if not self.base:
             return None
-        layer = self.layers / f"{self.base.name}-{self.base.packages_key()[:12]}.tar"
+        layer = self._layer(self.base.name, self.base.packages_key())
         self._tar_layer(layer, self.base.packages, None)
         return layer
 
@@ -214,15 +217,20 @@ class _Build:
             return base_tar
         base_key = self.base.packages_key() if self.base else ""
         key = _hash(self.recipe.packages_key(), base_key)
-        layer = self.layers / f"{self.recipe.name}-{key[:12]}.tar"
+        layer = self._layer(self.recipe.name, key)
         self._tar_layer(layer, self.recipe.packages, base_tar)
         return layer
+
+    def _layer(self, name: str, key: str) -> Path:
+        words = (name, self.release, key[:12]) if self.release else (name, key[:12])
+        return self.layers / f"{'-'.join(words)}.tar"
 
     def _tar_layer(self, layer: Path, packages: Sequence[str], over: Path | None) -> None:
         if self._kept(layer):
             return
         with _scratch(self.layers) as scratch:
-            self._bootstrap(scratch / "layer.tar", packages, over=over)
+            sources = self._host().of(self.release) if self.release else self._host()
+            self._bootstrap(scratch / "layer.tar", sources, packages, over=over)
             self._replace(layer, scratch / "layer.tar")
 
     def _kept(self, layer: Path) -> bool:
@@ -242,15 +250,18 @@ class _Build:
     def _bootstrap(
         self,
         target: Path,
+        sources: Sources,
         packages: Sequence[str],
         *,
         variant: str = "essential",
         over: Path | None = None,
     ) -> None:
+        step = self.steps.step
+        debian.bootstrap(target, sources, packages, variant=variant, over=over, step=step)
+
+    def _host(self) -> Sources:
         self._sources = self._sources or host_sources()
-        debian.bootstrap(
-            target, self._sources, packages, variant=variant, over=over, step=self.steps.step
-        )
+        return self._sources
 
     def _image(self, kernel: Path, base_tar: Path | None, service_tar: Path | None) -> BuiltImage:
         key = self.key()

@@ -42,7 +42,8 @@ _EXPLAINED: tuple[tuple[str, type[SatchelError], str], ...] = (
     ("unshare", UnsupportedError, "allow user namespaces, or build as root"),
     ("Could not resolve", UnavailableError, "check the network and apt's sources"),
     ("Failed to fetch", UnavailableError, "check the network, and run `apt-get update` as root"),
-    ("Unable to locate package", UnavailableError, "run `apt-get update` as root"),
+    ("Unable to locate package", UnavailableError, "run `apt-get update` as root, or name in the "
+     "recipe a release that has it: debian = \"bookworm\""),
 )  # fmt: skip
 
 

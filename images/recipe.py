@@ -132,6 +132,7 @@ class Recipe:
     firmware:     what starts that disk: `bios`, `uefi`, or `auto`: what the disk is made for
     user_data:    of that disk: a file, found likewise, that its cloud-init gets as user data
     packages:     Debian packages; what they depend on comes along, what they recommend does not
+    debian:       the release that they are of, as `bookworm`; empty: this host's
     exclude:      paths that stay out of the image, with all that is below them
     memory_mib:   MiB of RAM that the service is measured to need
     vcpus:        processors that the guest sees
@@ -179,6 +180,7 @@ class Recipe:
     firmware: Literal["auto", "bios", "uefi"] = "auto"
     user_data: str = ""
     packages: tuple[str, ...] = ()
+    debian: str = ""
     exclude: tuple[str, ...] = ()
     memory_mib: int = 256
     vcpus: int = 1
@@ -477,6 +479,7 @@ def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
             yield key, f"{value} is not between {low} and {high}"
     for key, values, pattern in (
         ("packages", recipe.packages, _PACKAGE),
+        ("debian", filter(None, (recipe.debian,)), NAME),
         ("user", (recipe.user,), _USER),
         ("adapter-kind", (recipe.adapter_kind,), NAME),
         ("workdir", (recipe.workdir,), _PATH),

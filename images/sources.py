@@ -37,6 +37,15 @@ class Sources:
     codename: str
     options: tuple[str, ...]
 
+    def of(self, codename: str) -> Sources:
+        """The same places with another release, `trixie-updates` as `bookworm-updates`."""
+        lines = []
+        for line in self.lines:
+            *words, release, component = line.split(" ")
+            suite = codename + release.removeprefix(self.codename)
+            lines.append(" ".join((*words, suite, component)))
+        return Sources(tuple(lines), codename, self.options)
+
 
 def host_sources() -> Sources:
     """The Debian sources of this host. Raises SourcesMissing, UnsupportedError without apt."""

@@ -92,6 +92,7 @@ def test_what_is_no_service_is_not_found(name: str) -> None:
         ('name = "thing"\ndisk-mib = 100', "disk-mib"),
         ('name = "thing"\npackages = ["--hook=x"]', "packages"),
         ('name = "thing"\npackages = ["a,b"]', "packages"),
+        ('name = "thing"\ndebian = "book worm"', "debian"),
         ('name = "thing"\ncommand = "a\\nuser=root"', "command"),
         ('name = "thing"\nuser = "a\\nb"', "user"),
         ('name = "thing"\nstate = ["var"]', "state"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from images import SourcesMissing
-from images.sources import KEYRING, host_sources
+from images.sources import KEYRING, Sources, host_sources
 from satchel.errors import UnsupportedError
 from tests.needs import requires
 
@@ -57,6 +57,18 @@ def test_third_parties_and_other_architectures_stay_out(
     )
     assert sources.codename == "bookworm"
     assert sources.options == ('Acquire::http::Proxy "http://proxy.test";',)
+
+
+def test_another_release_is_had_from_the_same_places() -> None:
+    lines = (
+        f"deb [signed-by={KEYRING}] http://deb.example/debian trixie main",
+        f"deb [signed-by={KEYRING}] http://deb.example/debian trixie-updates main",
+        f"deb [signed-by={KEYRING}] http://deb.example/security trixie-security main",
+    )
+    other = Sources(lines, "trixie", ("Acquire::Retries 3;",)).of("bookworm")
+    assert other.codename == "bookworm"
+    assert other.lines == tuple(line.replace("trixie", "bookworm") for line in lines)
+    assert other.options == ("Acquire::Retries 3;",)
 
 
 def test_a_host_without_debian_indexes_is_told_what_to_do(
