@@ -46,8 +46,10 @@ class Form:
 
     def plain(self, value: Any) -> Any:
         """What JSON can carry."""
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            found = {f.name: self.plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        if type(value) in _PLAIN:
+            return value
+        if (names := _names(type(value))) is not None:
+            found = {name: self.plain(getattr(value, name)) for name in names}
             return list(found.values()) if self.lists else found
         if isinstance(value, Enum):
             return value.value
@@ -141,8 +143,15 @@ class Form:
         return value
 
 
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 _MISSING = (dataclasses.MISSING, dataclasses.MISSING)
 _FINITE = "a finite number"
+
+
+@functools.cache
+def _names(cls: type[Any]) -> tuple[str, ...] | None:
+    """Those of a dataclass's fields; None of another class."""
+    return tuple(f.name for f in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else None
 
 
 @functools.cache
