@@ -46,8 +46,6 @@ class Form:
 
     def plain(self, value: Any) -> Any:
         """What JSON can carry."""
-        if type(value) in _PLAIN:
-            return value
         if (names := _names(type(value))) is not None:
             found = {name: self.plain(getattr(value, name)) for name in names}
             return list(found.values()) if self.lists else found
@@ -143,7 +141,6 @@ class Form:
         return value
 
 
-_PLAIN = frozenset((str, int, float, bool, type(None)))
 _MISSING = (dataclasses.MISSING, dataclasses.MISSING)
 _FINITE = "a finite number"
 

@@ -4,7 +4,8 @@
 
 The interpreter runs one thread at a time. For example, eight requests of one tenant keep an
 operation of another waiting eight times. So the turns of a server that has had its part begin one
-after the other, at a distance that holds it to RATE. A server that is alone never waits.
+after the other, at a distance that holds it to RATE, and while nobody else has a request in work.
+A server that is alone never waits.
 
 A turn counts when it begins, with what the ones before have taken on the average, and is put right
 when it ends. Else many would begin at once. This is the generic cell rate algorithm (ITU-T I.371).
@@ -15,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 RATE = 0.2
@@ -32,6 +34,9 @@ PATIENCE_SECONDS = 1.0
 FIRST_COST = 0.002
 """Seconds of a processor for a turn, before any has ended."""
 
+GIVE_WAY_SECONDS = 0.1
+"""The longest time for which a turn waits for others' that are in work. Some take minutes."""
+
 LOOK_AWAY_SECONDS = 0.02
 """The longest time for which a server reads nothing."""
 
@@ -45,7 +50,9 @@ class Pace:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._heard: dict[Portion, float] = {}
+        self._prompt: Counter[Portion] = Counter()
 
     def portion(self) -> Portion:
         """One more server's."""
@@ -55,6 +62,23 @@ class Pace:
         """Note that it has work now."""
         with self._lock:
             self._heard[portion] = now
+
+    @contextlib.contextmanager
+    def prompt(self, portion: Portion) -> Iterator[None]:
+        """Within the block it has a request in work that did not have to wait."""
+        with self._lock:
+            self._prompt[portion] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._prompt -= Counter([portion])
+                self._changed.notify_all()
+
+    def give_way(self, portion: Portion) -> None:
+        """Return when no other one is in such a block, or after GIVE_WAY_SECONDS."""
+        with self._lock:
+            self._changed.wait_for(lambda: not self._prompt.keys() - {portion}, GIVE_WAY_SECONDS)
 
     def crowded(self, portion: Portion, now: float) -> bool:
         """Whether another one has had work lately."""
@@ -84,9 +108,11 @@ class Portion:
         wait, counted = self.begin()
         if wait:
             time.sleep(wait)
+            self._pace.give_way(self)
         began = time.thread_time()
         try:
-            yield
+            with contextlib.nullcontext() if wait else self._pace.prompt(self):
+                yield
         finally:
             self.end(counted, time.thread_time() - began)
 

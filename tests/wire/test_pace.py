@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server has of the processor while another is there; time is the test's."""
 
+import threading
+
 import pytest
 
 from wire import Pace, Portion
@@ -72,3 +74,25 @@ def test_a_turn_that_took_long_delays_none_without_end(clock: Clock) -> None:
     greedy.end(greedy.begin()[1], 3600.0)
     assert all(greedy.begin()[0] <= PATIENCE_SECONDS + 1e-9 for _ in range(100))
     assert greedy.read(3600.0) < 0.1
+
+
+@pytest.mark.parametrize("most", [60.0, 0.01])
+def test_who_has_to_wait_gives_way_to_a_request_in_work_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, most: float
+) -> None:
+    monkeypatch.setattr("wire.pace.GIVE_WAY_SECONDS", most)
+    pace = Pace()
+    quiet, greedy = pace.portion(), pace.portion()
+    begun = threading.Event()
+
+    def take() -> None:
+        greedy.end(0.0, BURST_SECONDS + PATIENCE_SECONDS)
+        with greedy.turn():
+            begun.set()
+
+    taking = threading.Thread(target=take)
+    with quiet.turn():
+        taking.start()
+        assert begun.wait(2.0 if most > 1.0 else 30.0) is (most < 1.0)
+    assert begun.wait(30.0)
+    taking.join()
