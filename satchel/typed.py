@@ -46,7 +46,7 @@ class Form:
 
     def plain(self, value: Any) -> Any:
         """What JSON can carry."""
-        if (names := _names(type(value))) is not None:
+        if (names := _names(typing.cast("typing.Hashable", type(value)))) is not None:
             found = {name: self.plain(getattr(value, name)) for name in names}
             return list(found.values()) if self.lists else found
         if isinstance(value, Enum):
@@ -146,9 +146,11 @@ _FINITE = "a finite number"
 
 
 @functools.cache
-def _names(cls: type[Any]) -> tuple[str, ...] | None:
+def _names(cls: typing.Hashable) -> tuple[str, ...] | None:
     """Those of a dataclass's fields; None of another class."""
-    return tuple(f.name for f in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else None
+    if not dataclasses.is_dataclass(cls):
+        return None
+    return tuple(field.name for field in dataclasses.fields(cls))
 
 
 @functools.cache
