@@ -21,6 +21,9 @@ class BlockState(IntEnum):
     DIRTY = 3
 
 
+_STATES = tuple(BlockState)
+
+
 class BlockEntry(NamedTuple):
     """One entry. The rest means something only where state is PACKED.
 
@@ -90,7 +93,7 @@ class BlockMap:
         """How many blocks are in each state now, of `count` from `first` on, by default of all.
         Raises IndexError."""
         found = self.native.counts(first, self.blocks - first if count is None else count)
-        return dict(zip(BlockState, found, strict=True))
+        return dict(zip(_STATES, found, strict=True))
 
     def foresight(self) -> Foresight:
         """What bringing blocks ahead of the machine is worth so far."""

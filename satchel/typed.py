@@ -46,8 +46,8 @@ class Form:
 
     def plain(self, value: Any) -> Any:
         """What JSON can carry."""
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            found = {f.name: self.plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        if (names := _names(typing.cast("typing.Hashable", type(value)))) is not None:
+            found = {name: self.plain(getattr(value, name)) for name in names}
             return list(found.values()) if self.lists else found
         if isinstance(value, Enum):
             return value.value
@@ -143,6 +143,14 @@ class Form:
 
 _MISSING = (dataclasses.MISSING, dataclasses.MISSING)
 _FINITE = "a finite number"
+
+
+@functools.cache
+def _names(cls: typing.Hashable) -> tuple[str, ...] | None:
+    """Those of a dataclass's fields; None of another class."""
+    if not dataclasses.is_dataclass(cls):
+        return None
+    return tuple(field.name for field in dataclasses.fields(cls))
 
 
 @functools.cache

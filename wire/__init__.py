@@ -14,6 +14,7 @@
 - conversation: frames in both directions (`Duplex`); it outlives its connections (`Caller`,
   `Listener`), and what is in the frames is nothing to this package
 - turnstile: who is served first of those who ask at once
+- portion: what a server may have of the processor while another is there (`Pace`)
 - authority: a site's keys that certify guests and hosts (`Authority`)
 - upstream: a service of the internet, with its TLS verified (`Upstream`)
 - announcement: what a surrogate says of itself on its network (`Announcer`, `Seen`)
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
     from wire.openapi import description, octets, serve_description, takes
     from wire.openssh import Lane, SshHost
+    from wire.pace import Pace, Portion
     from wire.pages import Lasting, Page, View
     from wire.pairing import (
         PAIRING_PORT,
@@ -204,6 +206,7 @@ __all__ = [
     "Message",
     "Names",
     "NoSuchStream",
+    "Pace",
     "Page",
     "PairRequest",
     "PartNumbers",
@@ -211,6 +214,7 @@ __all__ = [
     "PeerFailed",
     "PeerTimeout",
     "PeerUnreachable",
+    "Portion",
     "Priority",
     "RemoteProtocolError",
     "ReplicaStatus",

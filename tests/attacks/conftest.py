@@ -5,10 +5,11 @@
 from pathlib import Path
 
 from tests.client.conftest import carried, world
+from tests.guestfiles.conftest import home
 from tests.homeserver.conftest import bench
 from tests.homeserver.test_carry import media
 
-__all__ = ["bench", "carried", "media", "world"]
+__all__ = ["bench", "carried", "home", "media", "world"]
 
 
 def read_status(pid: int | str, field: str) -> int:

@@ -179,6 +179,40 @@ def test_an_honest_surrogate_is_never_accused_however_much_is_written_meanwhile(
     session.close()
 
 
+@pytest.mark.timeout(6 * 3600)
+@pytest.mark.parametrize("policy", ["all", "nearest"])
+@pytest.mark.parametrize("count", [500, pytest.param(500_000, marks=pytest.mark.nightly)])
+def test_honest_answers_are_never_called_lies(places: Places, policy: Policy, count: int) -> None:
+    """Half a million of each policy, a million together: reads and writes of several at once, while
+    surrogates come and go and home is slow at times."""
+    session, chance, left = start(places.journal(), policy, "unlimited"), random.Random(29), [count]
+    home = Shelf(HOME)
+    meet(session, home, Shelf("a"), Shelf("b"))
+    lock = threading.Lock()
+
+    def work(seed: int) -> None:
+        mine = random.Random(seed)
+        while True:
+            with lock:
+                if left[0] <= 0:
+                    return
+                left[0] -= 1
+            call(session, mine.choice(["read", "read", "write"]))
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for worker in workers:
+        worker.start()
+    while any(worker.is_alive() for worker in workers):
+        home.slow = chance.choice([0.0, 0.0, 0.002])
+        name = chance.choice("ab")
+        session.drop(name)
+        session.add(Shelf(name, last=session.journal.last), session.journal.last)
+        workers[0].join(0.2)
+    assert session.tally.answered >= count
+    assert session.tally.diverged == session.tally.quarantined == 0
+    session.close()
+
+
 def test_with_home_cut_off_no_more_than_the_limit_is_believed(places: Places) -> None:
     session = start(places.journal(), "nearest")
     home, liar = Shelf(HOME), Shelf("a")

@@ -6,9 +6,11 @@ time. README.md beside this has the list of all."""
 
 import base64
 import json
+import os
 import random
 import re
 import socket
+import time
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -56,6 +58,10 @@ from wire.pairing import Address, Authenticated, Grant, Hello, PairRequest, Shar
 pytestmark = requires("ssh-keygen")
 
 ROOT = Path(__file__).parents[2]
+
+MANY = int(os.environ.get("SATCHEL_MANY_INPUTS", "1_000_000"))
+MINUTE = float(os.environ.get("SATCHEL_MANY_SECONDS", "60"))
+ENDS = [b"", b"0", b"-1", b"9" * 20, b"\xff" * 4, b"\xff" * 8, bytes(8), b"\x80", b"[", b'"', b"\n"]
 
 PRIVATE = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 PUBLIC = PRIVATE.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
@@ -270,6 +276,42 @@ def test_other_bytes_each_night(parser: Parser) -> None:
         suppress_health_check=list(HealthCheck),
     )
     check(parser, lambda test: seed(number)(many(test)))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("parser", [*PARSERS, *STRANGERS], ids=lambda parser: parser.name)
+def test_many_changed_samples_each_night(parser: Parser) -> None:
+    """As fast as the parser is, without a look at its memory: for a minute, or MANY of them."""
+    number = random.SystemRandom().getrandbits(32)
+    print(f"random.Random({number})")
+    chance, count, until = random.Random(number), 0, time.monotonic() + MINUTE
+    while count < MANY and time.monotonic() < until:
+        data = changed(parser.seed, chance)
+        try:
+            with suppress(*parser.errors):
+                parser.parse(data)
+        except BaseException:
+            print(f"input {count}: {data!r}")
+            raise
+        count += 1
+    print(f"{parser.name}: {count} inputs")
+    assert count
+
+
+def changed(sample: bytes, chance: random.Random) -> bytes:
+    """It with a few bytes replaced, removed or added, or a number at one place that is an end of a
+    range; now and then without its beginning or its end."""
+    for _ in range(chance.randint(1, 4)):
+        at, length = chance.randint(0, len(sample)), chance.choice([0, 1, 1, 1, 2, 4, 8])
+        if (kind := chance.randrange(8)) == 0:
+            sample = sample[at:] if chance.random() < 0.5 else sample[:at]
+        else:
+            new = (
+                chance.choice(ENDS) if kind < 3 else chance.randbytes(chance.choice([0, 1, length]))
+            )
+            sample = sample[:at] + new + sample[at + length :]
+    return sample
 
 
 def test_the_list_has_every_parser_and_every_fuzzer() -> None:

@@ -4,9 +4,11 @@
 
 The fuzzers run for a minute altogether, as many at once as there are processors, with a fixed seed;
 SATCHEL_FUZZ_SECONDS is another time, and CI's is 300. `scripts/fuzz` runs one of them for longer.
+A nightly run tries 50 million inputs, others each time; SATCHEL_FUZZ_INPUTS is another number.
 """
 
 import os
+import random
 import re
 import subprocess
 import sys
@@ -27,6 +29,7 @@ THREADED = [
 FUZZERS = sorted(path.stem for path in (ROOT / "tests/native/fuzz").glob("*.cc"))
 FUZZERS.remove("seeds")
 FUZZ_SECONDS = float(os.environ.get("SATCHEL_FUZZ_SECONDS", "60"))
+FUZZ_INPUTS = int(os.environ.get("SATCHEL_FUZZ_INPUTS", "50_000_000"))
 ALWAYS_MADE = 1000
 """Inputs that even the slowest fuzzer tries in its share of the time."""
 
@@ -55,6 +58,15 @@ def fuzz(name: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(argv, check=False, capture_output=True, text=True)
 
 
+def tried(done: "subprocess.CompletedProcess[str]") -> int:
+    """Inputs of a run that found no fault."""
+    print(done.stdout + done.stderr)
+    assert done.returncode == 0
+    found = re.search(r"number_of_executed_units: (\d+)", done.stderr)
+    assert found is not None
+    return int(found.group(1))
+
+
 @pytest.fixture(scope="module")
 def fuzzed(
     request: pytest.FixtureRequest,
@@ -79,9 +91,15 @@ def test_threads_do_not_race(threaded: Path, name: str) -> None:
 def test_no_input_breaks_a_parser(
     fuzzed: dict[str, "Future[subprocess.CompletedProcess[str]]"], name: str
 ) -> None:
-    done = fuzzed[name].result()
-    print(done.stdout + done.stderr)
-    assert done.returncode == 0
-    tried = re.search(r"number_of_executed_units: (\d+)", done.stderr)
-    assert tried is not None
-    assert int(tried.group(1)) > ALWAYS_MADE
+    assert tried(fuzzed[name].result()) > ALWAYS_MADE
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.parametrize("name", FUZZERS)
+def test_millions_of_inputs_each_night(name: str) -> None:
+    """Those of all fuzzers together are FUZZ_INPUTS. The seed is printed."""
+    each, seed = -(-FUZZ_INPUTS // len(FUZZERS)), random.SystemRandom().getrandbits(31)
+    argv = [str(ROOT / "scripts/fuzz"), name, "--inputs", str(each), "--seed", str(seed)]
+    print(*argv)
+    assert tried(subprocess.run(argv, check=False, capture_output=True, text=True)) >= each
