@@ -3,6 +3,7 @@
 """What clients ask home about carried services, over HTTP.
 
 GET    /v1/services/S/streams                       socket: where the streams of its guest are
+GET    /v1/services/S/touched                       Touched: what its guest has touched last
 GET    /v1/services/S/egress                        socket: where what goes out at home does so
 POST   /v1/services/S/delta                         since: tables, hold: DeltaOffer
 GET    /v1/services/S/delta/DIGEST?offset=N&length=N  a piece of that delta
@@ -29,9 +30,12 @@ from homeserver.service import Checkpoint
 from replica import tables_of
 from satchel.errors import NotFoundError, UsageError
 from satchel.ids import CheckpointId
-from wire import octets
+from wire import Touched, octets, runs_of
 
 PIECE_LIMIT = 4 << 20
+AHEAD_BLOCKS = 1 << 13
+"""Of each volume, what is brought ahead of a machine that leaves home: 32 MiB. It needs at once
+what it has touched here, and after a first boot that is all of it."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _CHECKPOINT = re.compile(r"[0-9a-f]{16}")
 
@@ -53,6 +57,12 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
         if door is None:
             raise NotFoundError(f"service {name} has no streams")
         return {"socket": str(door)}
+
+    @routes.get("/touched")
+    def touched(name: str) -> Any:
+        volumes = home.service(name).replica().volumes()
+        runs = {which: runs_of(one.map.touched()[-AHEAD_BLOCKS:]) for which, one in volumes.items()}
+        return Touched(runs).to_json()
 
     @routes.get("/egress")
     def egress(name: str) -> Any:

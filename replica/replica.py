@@ -324,11 +324,11 @@ class Replica:
             if machine.state is MachineState.PAUSED:
                 machine.resume()
 
-    def sizes(self) -> dict[str, int]:
-        """Blocks of each volume of a machine that is started. Raises StateError without one."""
-        if self._attachment is None:
+    def volumes(self) -> Mapping[str, Volume]:
+        """Those of a machine that is started, by name. Raises StateError without one."""
+        if (attachment := self._attachment) is None:
             raise WrongReplicaState(self.id, self._state, ReplicaState.STARTING)
-        return {name: volume.blocks for name, volume in self._attachment.volumes.items()}
+        return attachment.volumes
 
     def write(self, blocks: Iterable[tuple[str, int, bytes]]) -> None:
         """Put content in the place of blocks of a machine that is started and not loaded yet: by

@@ -99,7 +99,9 @@ if TYPE_CHECKING:
         Space,
         Staged,
         StallNumbers,
+        Touched,
         VolumeNumbers,
+        runs_of,
     )
     from wire.metrics import exposition, metrics_app
     from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
@@ -233,6 +235,7 @@ __all__ = [
     "Staged",
     "StallNumbers",
     "Statement",
+    "Touched",
     "Turnstile",
     "Upstream",
     "View",
@@ -270,6 +273,7 @@ __all__ = [
     "requested_priority",
     "requested_rate",
     "round_trip",
+    "runs_of",
     "send_destination",
     "serve",
     "serve_description",
