@@ -155,7 +155,7 @@ class HomeService:
         return way
 
     def touched(self) -> dict[str, tuple[int, ...]]:
-        """What home's machine has touched last. Raises what the link raises."""
+        """What home's machine has touched since it was resumed. Raises what the link raises."""
         return Touched.from_json(self.link.http.get_json(f"{self._path}/touched")).touched
 
     def take_checkpoint(self) -> None:

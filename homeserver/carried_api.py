@@ -3,7 +3,7 @@
 """What clients ask home about carried services, over HTTP.
 
 GET    /v1/services/S/streams                       socket: where the streams of its guest are
-GET    /v1/services/S/touched                       Touched: what its guest has touched last
+GET    /v1/services/S/touched                       Touched: what its guest has touched here
 GET    /v1/services/S/egress                        socket: where what goes out at home does so
 POST   /v1/services/S/delta                         since: tables, hold: DeltaOffer
 GET    /v1/services/S/delta/DIGEST?offset=N&length=N  a piece of that delta
@@ -33,9 +33,9 @@ from satchel.ids import CheckpointId
 from wire import Touched, octets, runs_of
 
 PIECE_LIMIT = 4 << 20
-AHEAD_BLOCKS = 1 << 13
-"""Of each volume, what is brought ahead of a machine that leaves home: 32 MiB. It needs at once
-what it has touched here, and after a first boot that is all of it."""
+TOUCHED_LIMIT = 1 << 13
+"""Blocks of a volume. A machine that has touched more has booted here, or is here for long: that
+says little of what it needs next."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _CHECKPOINT = re.compile(r"[0-9a-f]{16}")
 
@@ -61,8 +61,9 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
     @routes.get("/touched")
     def touched(name: str) -> Any:
         volumes = home.service(name).replica().volumes()
-        runs = {which: runs_of(one.map.touched()[-AHEAD_BLOCKS:]) for which, one in volumes.items()}
-        return Touched(runs).to_json()
+        found = {which: volume.map.touched() for which, volume in volumes.items()}
+        known = all(len(blocks) <= TOUCHED_LIMIT for blocks in found.values())
+        return Touched({k: runs_of(v) for k, v in found.items()} if known else {}).to_json()
 
     @routes.get("/egress")
     def egress(name: str) -> Any:

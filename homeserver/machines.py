@@ -7,9 +7,11 @@ from __future__ import annotations
 import functools
 import logging
 import secrets
+import select
+import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +25,7 @@ from homeserver.wishes import MachineWish
 from hypervisor import AUTO, Driver, MachineSpec, place
 from images import BuiltImage, Manifest, Rehearsal
 from overlay import Unpacked, local_resolver
-from replay import Adapter, Operation, adapters
+from replay import Adapter, Operation, StreamRelay, adapters
 from replica import (
     BOOT_SECONDS,
     Access,
@@ -64,6 +66,12 @@ REQUEST_SECONDS = 30.0
 
 class HomeClosing(StateError):
     """The home server is being stopped: it starts no machine any more."""
+
+
+VISIT = b"HEAD / HTTP/1.0\r\n\r\n"
+VISIT_SECONDS = 8.0
+"""How long a service may take to answer that, or to say that it is nothing to it."""
+LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -222,8 +230,10 @@ class Machines:
                         adapter, request, number, time_ns=time.time_ns(), seed=0
                     )
                     copy.execute(operation, REQUEST_SECONDS)
+            if copy.door:
+                _visit(copy, copy.door, prepared.adapter["carry"]["ports"])
             return recorder.take()
-        except SatchelError as error:
+        except (SatchelError, OSError) as error:
             logger.warning("no working set of %s: %s", record.name, error)
             return None
         finally:
@@ -293,6 +303,34 @@ class Machines:
             return self._image(record).recipe.rehearsal
         except NotFoundError:
             return ()
+
+
+def _visit(copy: Replica, door: Path, ports: Sequence[Mapping[str, Any]]) -> None:
+    """Have programs connect to a carried service and say a little, so that it touches what any
+    connection needs. Many answer that this is not their protocol. Raises OSError."""
+    lost = threading.Event()
+    relay = StreamRelay(copy.id, lambda why: lost.set())
+    carrier = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        carrier.connect(bytes(door))
+        relay.attach(carrier)
+        until = time.monotonic() + REHEARSAL_SECONDS
+        while not lost.is_set() and time.monotonic() < until:
+            for port in ports:
+                ours, theirs = socket.socketpair()
+                relay.adopt(theirs, port["port"])
+                with ours, copy.phases.operation("visit"):
+                    ours.sendall(VISIT)
+                    _await_word(ours, lost)
+    finally:
+        relay.close()
+
+
+def _await_word(connection: socket.socket, lost: threading.Event) -> None:
+    deadline = time.monotonic() + VISIT_SECONDS
+    while not lost.is_set() and time.monotonic() < deadline:
+        if select.select([connection], [], [], LOOK_SECONDS)[0]:
+            return
 
 
 def _rotated(requests: tuple[Rehearsal, ...], turns: int) -> tuple[Rehearsal, ...]:
