@@ -7,11 +7,9 @@ from __future__ import annotations
 import functools
 import logging
 import secrets
-import select
-import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,11 +19,12 @@ from cell import Cells
 from chunkstore import Store, TableRoot
 from guestfiles import ShareHost
 from homeserver.records import ServiceRecord
+from homeserver.visits import visit
 from homeserver.wishes import MachineWish
 from hypervisor import AUTO, Driver, MachineSpec, place
 from images import BuiltImage, Manifest, Rehearsal
 from overlay import Unpacked, local_resolver
-from replay import Adapter, Operation, StreamRelay, adapters
+from replay import Adapter, Operation, adapters
 from replica import (
     BOOT_SECONDS,
     Access,
@@ -66,12 +65,6 @@ REQUEST_SECONDS = 30.0
 
 class HomeClosing(StateError):
     """The home server is being stopped: it starts no machine any more."""
-
-
-VISIT = b"HEAD / HTTP/1.0\r\n\r\n"
-VISIT_SECONDS = 8.0
-"""How long a service may take to answer that, or to say that it is nothing to it."""
-LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -231,7 +224,9 @@ class Machines:
                     )
                     copy.execute(operation, REQUEST_SECONDS)
             if copy.door:
-                _visit(copy, copy.door, prepared.adapter["carry"]["ports"])
+                ports = [one["port"] for one in prepared.adapter["carry"]["ports"]]
+                phase = functools.partial(copy.phases.operation, "visit")
+                visit(copy.door, ports, REHEARSAL_SECONDS, phase)
             return recorder.take()
         except (SatchelError, OSError) as error:
             logger.warning("no working set of %s: %s", record.name, error)
@@ -303,34 +298,6 @@ class Machines:
             return self._image(record).recipe.rehearsal
         except NotFoundError:
             return ()
-
-
-def _visit(copy: Replica, door: Path, ports: Sequence[Mapping[str, Any]]) -> None:
-    """Have programs connect to a carried service and say a little, so that it touches what any
-    connection needs. Many answer that this is not their protocol. Raises OSError."""
-    lost = threading.Event()
-    relay = StreamRelay(copy.id, lambda why: lost.set())
-    carrier = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        carrier.connect(bytes(door))
-        relay.attach(carrier)
-        until = time.monotonic() + REHEARSAL_SECONDS
-        while not lost.is_set() and time.monotonic() < until:
-            for port in ports:
-                ours, theirs = socket.socketpair()
-                relay.adopt(theirs, port["port"])
-                with ours, copy.phases.operation("visit"):
-                    ours.sendall(VISIT)
-                    _await_word(ours, lost)
-    finally:
-        relay.close()
-
-
-def _await_word(connection: socket.socket, lost: threading.Event) -> None:
-    deadline = time.monotonic() + VISIT_SECONDS
-    while not lost.is_set() and time.monotonic() < deadline:
-        if select.select([connection], [], [], LOOK_SECONDS)[0]:
-            return
 
 
 def _rotated(requests: tuple[Rehearsal, ...], turns: int) -> tuple[Rehearsal, ...]:
