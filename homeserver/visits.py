@@ -9,7 +9,6 @@ speaks: many answer that this is not their protocol. What they do is thrown away
 
 from __future__ import annotations
 
-import select
 import socket
 import threading
 import time
@@ -18,6 +17,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from replay import StreamRelay
+from satchel.readiness import readable
 
 WORDS = b"HEAD / HTTP/1.0\r\n\r\n"
 ANSWER_SECONDS = 8.0
@@ -58,6 +58,6 @@ def visit(
 def _answered(connection: socket.socket, lost: threading.Event) -> bool:
     deadline = time.monotonic() + ANSWER_SECONDS
     while not lost.is_set() and time.monotonic() < deadline:
-        if select.select([connection], [], [], _LOOK_SECONDS)[0]:
+        if readable(connection, _LOOK_SECONDS):
             return True
     return False

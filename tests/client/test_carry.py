@@ -190,7 +190,7 @@ def test_what_a_machine_knows_goes_where_it_leads(kept: Kept) -> None:
 def test_what_a_machine_touched_at_home_is_there_before_it_leads(kept: Kept) -> None:
     """The first answers of a machine that was moved waited 15 s for blocks of home's."""
     session = kept.session()
-    with kept.home.driver.machines[-1].wiring.ram.open("r+b") as memory:
+    with (kept.replica("home").run_dir / "memory" / "ram").open("r+b") as memory:
         memory.seek(1000 * BLOCK_SIZE)
         memory.write(b"of use" * 500)
     session.move("a")
