@@ -34,7 +34,7 @@ from typing import Any
 from cell import enter, groups, stage
 from cell.access import let_read
 from satchel.errors import UnavailableError
-from satchel.process import Child, Process, printable_tail
+from satchel.process import Child, Prepared, Process, printable_tail
 from satchel.readiness import readable
 from satchel.rooms import owned
 
@@ -199,18 +199,14 @@ class Cell:
         return process
 
     def run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        output, write = os.pipe()
-        try:
+        return self.prepare(command).run()
+
+    def prepare(self, command: Sequence[str]) -> Prepared:
+        def begin(argv: Sequence[str], go: int, output: int) -> Child:
             order = self._order(False, None, None) | {"threads_only": False}
-            child = self._enter(command, order, [], write, self._folder / LOG)
-        except BaseException:
-            os.close(output)
-            raise
-        finally:
-            os.close(write)
-        with os.fdopen(output, "rb") as file:
-            said = file.read().decode(errors="replace")
-        return subprocess.CompletedProcess(command, child.wait(), said, said)
+            return self._enter(argv, order, [], output, self._folder / LOG, go)
+
+        return Prepared(command, begin)
 
     def give(self, path: Path) -> None:
         owned(path, self._record["uid"])
@@ -268,6 +264,7 @@ class Cell:
         keep: Sequence[int],
         output: int,
         log: Path,
+        given: int = subprocess.DEVNULL,
     ) -> Child:
         """The program, started inside. Raises CellFailed."""
         report, write = os.pipe()
@@ -277,7 +274,7 @@ class Cell:
             door = subprocess.Popen(
                 argv,
                 cwd="/",
-                stdin=subprocess.DEVNULL,
+                stdin=given,
                 stdout=output,
                 stderr=output,
                 pass_fds=(*keep, self._room, write),

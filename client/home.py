@@ -34,6 +34,7 @@ from wire import (
     ServiceStatus,
     SignedStatement,
     SourceAddress,
+    Touched,
     send_destination,
 )
 
@@ -175,6 +176,10 @@ class HomeService:
             way.close()
             raise UnavailableError("nothing goes out at home", why=str(error)) from error
         return way
+
+    def touched(self) -> dict[str, tuple[int, ...]]:
+        """What home's machine has touched since it was resumed. Raises what the link raises."""
+        return Touched.from_json(self.link.http.get_json(f"{self._path}/touched")).touched
 
     def take_checkpoint(self) -> None:
         """Have home take one now. Raises as home does."""

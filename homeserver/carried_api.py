@@ -3,6 +3,7 @@
 """What clients ask home about carried services, over HTTP.
 
 GET    /v1/services/S/streams                       socket: where the streams of its guest are
+GET    /v1/services/S/touched                       Touched: what its guest has touched here
 GET    /v1/services/S/egress                        socket: where what goes out at home does so
 POST   /v1/services/S/delta                         since: tables, hold: DeltaOffer
 GET    /v1/services/S/delta/DIGEST?offset=N&length=N  a piece of that delta
@@ -29,9 +30,12 @@ from homeserver.service import Checkpoint
 from replica import tables_of
 from satchel.errors import NotFoundError, UsageError
 from satchel.ids import CheckpointId
-from wire import octets
+from wire import Touched, octets, runs_of
 
 PIECE_LIMIT = 4 << 20
+TOUCHED_LIMIT = 1 << 13
+"""Blocks of a volume. A machine that has touched more has booted here, or is here for long: that
+says little of what it needs next."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _CHECKPOINT = re.compile(r"[0-9a-f]{16}")
 
@@ -53,6 +57,13 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
         if door is None:
             raise NotFoundError(f"service {name} has no streams")
         return {"socket": str(door)}
+
+    @routes.get("/touched")
+    def touched(name: str) -> Any:
+        volumes = home.service(name).replica().volumes()
+        found = {which: volume.map.touched() for which, volume in volumes.items()}
+        known = all(len(blocks) <= TOUCHED_LIMIT for blocks in found.values())
+        return Touched({k: runs_of(v) for k, v in found.items()} if known else {}).to_json()
 
     @routes.get("/egress")
     def egress(name: str) -> Any:

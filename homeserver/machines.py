@@ -19,6 +19,7 @@ from cell import Cells
 from chunkstore import Store, TableRoot
 from guestfiles import ShareHost
 from homeserver.records import ServiceRecord
+from homeserver.visits import visit
 from homeserver.wishes import MachineWish
 from hypervisor import AUTO, Driver, MachineSpec, place
 from images import BuiltImage, Manifest, Rehearsal
@@ -222,8 +223,12 @@ class Machines:
                         adapter, request, number, time_ns=time.time_ns(), seed=0
                     )
                     copy.execute(operation, REQUEST_SECONDS)
+            if copy.door:
+                ports = [one["port"] for one in prepared.adapter["carry"]["ports"]]
+                phase = functools.partial(copy.phases.operation, "visit")
+                visit(copy.door, ports, REHEARSAL_SECONDS, phase)
             return recorder.take()
-        except SatchelError as error:
+        except (SatchelError, OSError) as error:
             logger.warning("no working set of %s: %s", record.name, error)
             return None
         finally:

@@ -334,7 +334,7 @@ class Machine(Protocol):
         """RUNNING -> PAUSED. No block of a disk is in flight or unflushed when it returns."""
 
     def save(self, device_state: Path) -> None:
-        """Write the device state to a new file, durably; needs PAUSED and stays PAUSED.
+        """Write the device state to a new file; needs PAUSED and stays PAUSED.
 
         The checkpoint is complete when the RAM file has been synced too (after save, before
         resume). The machine may be resumed afterwards and goes on as if nothing had happened.

@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 
 from satchel.errors import UnavailableError
-from satchel.process import Process
+from satchel.process import Prepared, Process
 from satchel.rooms import HOST, Room
 
 FIRST_BOOT_READ_AHEAD_KIB = 128
@@ -121,7 +121,11 @@ class RamMount:
             return cls(mountpoint, nbdfuse, room=room)
         raise RamMountFailed(f"nothing of ours is mounted at {mountpoint}")
 
-    def sync(self) -> None:
+    def prepare_sync(self) -> Prepared:
+        """For a `sync` that somebody waits for: a start in a confined room takes a while."""
+        return self._room.prepare(["sync", str(self.file)])
+
+    def sync(self, prepared: Prepared | None = None) -> None:
         """Write all that the machine has changed to the export, and flush it. What it changes
         meanwhile, if it runs, may be left out.
 
@@ -130,7 +134,7 @@ class RamMount:
         that was killed for a block would go on waiting for an answer, this write-back with them.
         Raises RamMountFailed; what could not be written is lost to the export then.
         """
-        done = self._room.run(["sync", str(self.file)])
+        done = (prepared or self.prepare_sync()).run()
         if done.returncode != 0:
             why = f"{done.stderr.strip()}; {self._nbdfuse.tail()}"
             raise RamMountFailed(f"cannot write the RAM in {self.file} back", why=why)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +16,7 @@ from hypervisor import CONFINED_FILES, LAUNCHER, READY, RamMount, Wiring
 from overlay import PLUGIN, Resolver, Unpacked, Volume, VolumeServer, create_volume, open_volume
 from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE
+from satchel.process import Prepared
 from satchel.rooms import HOST, Room
 
 RAM = "ram"
@@ -149,14 +150,23 @@ class Attachment:
                 os.pwrite(files[name].fileno(), content, number * BLOCK_SIZE)
                 volume.map.mark_dirty(number, 1)
 
-    def commit(self, store: Store) -> dict[str, TableRoot]:
+    @contextlib.contextmanager
+    def about_to_commit(self) -> Iterator[Prepared]:
+        """What a `commit` within takes of the time in which its machine stands still."""
+        prepared = self._mount.prepare_sync()
+        try:
+            yield prepared
+        finally:
+            prepared.close()
+
+    def commit(self, store: Store, prepared: Prepared | None = None) -> dict[str, TableRoot]:
         """Store every dirty block; new roots by volume name. The machine must be paused.
 
         The roots and all that they name are durable in the store on return. Raises RamMountFailed:
         memory is lost, the machine must not go on. After another error it may go on, and a later
         commit has everything.
         """
-        self._mount.sync()
+        self._mount.sync(prepared)
         for volume in self.volumes.values():
             volume.root = store.commit(volume.root, volume.map, volume.overlay)
         return {name: volume.root for name, volume in self.volumes.items()}

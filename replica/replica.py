@@ -313,18 +313,9 @@ class Replica:
         """
         with self._guarded(MachineFailed, RamMountFailed) as (agent, machine):
             with self._settled(agent):
-                try:
-                    frozen = self._freeze(machine)
-                except (MachineFailed, RamMountFailed):
-                    raise
-                except BaseException:
-                    machine.resume()
-                    raise
-                if hold:
-                    return frozen
-                machine.resume()
-            assert self._attachment is not None
-            self._attachment.give_back()
+                frozen = self._freeze(machine, hold)
+            if self._attachment and not hold:
+                self._attachment.give_back()
             return frozen
 
     def go_on(self) -> None:
@@ -333,11 +324,11 @@ class Replica:
             if machine.state is MachineState.PAUSED:
                 machine.resume()
 
-    def sizes(self) -> dict[str, int]:
-        """Blocks of each volume of a machine that is started. Raises StateError without one."""
-        if self._attachment is None:
+    def volumes(self) -> Mapping[str, Volume]:
+        """Those of a machine that is started, by name. Raises StateError without one."""
+        if (attachment := self._attachment) is None:
             raise WrongReplicaState(self.id, self._state, ReplicaState.STARTING)
-        return {name: volume.blocks for name, volume in self._attachment.volumes.items()}
+        return attachment.volumes
 
     def write(self, blocks: Iterable[tuple[str, int, bytes]]) -> None:
         """Put content in the place of blocks of a machine that is started and not loaded yet: by
@@ -492,20 +483,28 @@ class Replica:
             logger.warning("replica %s: %s", self.id, error)
             return None
 
-    def _freeze(self, machine: Machine) -> Frozen:
+    def _freeze(self, machine: Machine, hold: bool) -> Frozen:
         assert self._attachment is not None
         path = self._run_dir / "device-state"
-        begin = time.monotonic()
-        try:
-            machine.pause()
-            machine.save(path)
-            volumes = self._attachment.commit(self._store)
-            device_state = self._store.import_file(path)
-        finally:
-            path.unlink(missing_ok=True)
-            seconds = time.monotonic() - begin
-            self._stood_still += seconds
-        return Frozen(self._last, device_state, volumes, seconds)
+        with self._attachment.about_to_commit() as prepared:
+            begin, seconds = time.monotonic(), 0.0
+            try:
+                machine.pause()
+                machine.save(path)
+                volumes = self._attachment.commit(self._store, prepared)
+                if not hold:
+                    machine.resume()
+                seconds = time.monotonic() - begin
+                return Frozen(self._last, self._store.import_file(path), volumes, seconds)
+            except (MachineFailed, RamMountFailed):
+                raise
+            except BaseException:
+                if machine.state is MachineState.PAUSED:
+                    machine.resume()
+                raise
+            finally:
+                path.unlink(missing_ok=True)
+                self._stood_still += seconds or time.monotonic() - begin
 
     @contextlib.contextmanager
     def _settled(self, agent: AgentChannel) -> Iterator[None]:

@@ -12,7 +12,7 @@ import shlex
 import signal
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _TAIL_BYTES = 4096
@@ -42,6 +42,52 @@ class Child:
         with self._waiting:
             if self.returncode is None:
                 os.kill(self.pid, signal.SIGKILL)
+
+
+class Prepared:
+    """A program that is started and waits for its turn: by then all is over that a start takes. One
+    owner, who calls `run` or `close`. It ends with its owner."""
+
+    WAITING = ("/bin/sh", "-c", 'read -r go && exec "$@"', "prepared")
+    """What stands before the command: it becomes the command at a line on its standard input."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        begin: Callable[[Sequence[str], int, int], subprocess.Popen[bytes] | Child],
+    ) -> None:
+        """begin: starts what it is given, with these two as standard input and output. Raises what
+        that raises."""
+        self._command = command
+        go, self._go = os.pipe()
+        self._output, output = os.pipe()
+        try:
+            self._child = begin([*self.WAITING, *command], go, output)
+        except BaseException:
+            os.close(self._go)
+            os.close(self._output)
+            raise
+        finally:
+            os.close(go)
+            os.close(output)
+
+    def run(self) -> subprocess.CompletedProcess[str]:
+        """Let it go on, and wait for its end; with what it said, errors too. Once."""
+        with contextlib.suppress(BrokenPipeError):  # its status will tell
+            os.write(self._go, b"\n")
+        return self._ended()
+
+    def close(self) -> None:
+        """End it, if it has not had its turn. Harmless the second time."""
+        if self._go >= 0:
+            self._ended()
+
+    def _ended(self) -> subprocess.CompletedProcess[str]:
+        os.close(self._go)
+        self._go = -1
+        with os.fdopen(self._output, "rb") as file:
+            said = file.read().decode(errors="replace")
+        return subprocess.CompletedProcess(self._command, self._child.wait(), said, said)
 
 
 class Process:

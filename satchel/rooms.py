@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from satchel.process import Process
+from satchel.process import Prepared, Process
 
 
 class Room(Protocol):
@@ -48,6 +48,9 @@ class Room(Protocol):
     def run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         """Run a program to its end, with its output."""
 
+    def prepare(self, command: Sequence[str]) -> Prepared:
+        """A program that is about to run to its end. Raises OSError and UnavailableError."""
+
     def give(self, path: Path) -> None:
         """Let the room's processes use a file of ours that they can see."""
 
@@ -78,14 +81,15 @@ class Host:
         return Process.start(command, output, launcher=launcher, inherited=inherited)
 
     def run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            start_new_session=True,
-        )
+        return self.prepare(command).run()
+
+    def prepare(self, command: Sequence[str]) -> Prepared:
+        def begin(argv: Sequence[str], go: int, output: int) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                argv, stdin=go, stdout=output, stderr=output, start_new_session=True
+            )
+
+        return Prepared(command, begin)
 
     def give(self, path: Path) -> None:
         """They have our rights."""

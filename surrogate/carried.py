@@ -47,7 +47,7 @@ class Standby:
         state that is outdated. Raises ReplicaFailed when it is ended, StateError when nobody comes.
         """
         with self._changed:
-            self._sizes = self._replica.sizes()
+            self._sizes = {name: one.blocks for name, one in self._replica.volumes().items()}
             came = self._changed.wait_for(
                 lambda: self._closed or self._device_state is not None, GO_SECONDS
             )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from chunkstore import (
@@ -35,7 +35,7 @@ from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE, ReplicaId
 from surrogate.fetching import Fetcher
 from surrogate.pages_ahead import written
-from wire import RUNS_LIMIT, CreateReplica, HandedOver, Priority
+from wire import CreateReplica, HandedOver, Priority, runs_of
 
 logger = logging.getLogger(__name__)
 
@@ -110,18 +110,6 @@ def taken_over(request: CreateReplica, handed: HandedOver) -> CreateReplica:
         pages=handed.pages,
         touched=handed.touched,
     )
-
-
-def runs_of(blocks: Iterable[int]) -> tuple[int, ...]:
-    """Of blocks in some order: first block and count of each run, all in one row; of the first
-    RUNS_LIMIT runs."""
-    runs: list[list[int]] = []
-    for block in blocks:
-        if runs and block == runs[-1][0] + runs[-1][1]:
-            runs[-1][1] += 1
-        else:
-            runs.append([block, 1])
-    return tuple(number for run in runs[:RUNS_LIMIT] for number in run)
 
 
 def _told(

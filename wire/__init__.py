@@ -100,7 +100,9 @@ if TYPE_CHECKING:
         Space,
         Staged,
         StallNumbers,
+        Touched,
         VolumeNumbers,
+        runs_of,
     )
     from wire.metrics import exposition, metrics_app
     from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
@@ -237,6 +239,7 @@ __all__ = [
     "Staged",
     "StallNumbers",
     "Statement",
+    "Touched",
     "Turnstile",
     "Upstream",
     "View",
@@ -274,6 +277,7 @@ __all__ = [
     "requested_priority",
     "requested_rate",
     "round_trip",
+    "runs_of",
     "send_destination",
     "serve",
     "serve_description",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -151,6 +152,28 @@ class SignedStatement(Message):
 
     def __post_init__(self) -> None:
         check_name(self.replica, "replica id")
+
+
+def runs_of(blocks: Iterable[int]) -> tuple[int, ...]:
+    """Of blocks in some order: first block and count of each run, all in one row; of the first
+    RUNS_LIMIT runs."""
+    runs: list[list[int]] = []
+    for block in blocks:
+        if runs and block == runs[-1][0] + runs[-1][1]:
+            runs[-1][1] += 1
+        else:
+            runs.append([block, 1])
+    return tuple(number for run in runs[:RUNS_LIMIT] for number in run)
+
+
+@dataclass(frozen=True)
+class Touched(Message):
+    """By volume, runs of blocks that a machine has touched, as HandedOver has them."""
+
+    touched: dict[str, tuple[int, ...]]
+
+    def __post_init__(self) -> None:
+        _check_runs(self.touched)
 
 
 @dataclass(frozen=True)

@@ -62,9 +62,11 @@ class Gone:
 
 @dataclass(frozen=True)
 class _Begin:
-    """The first freeze: what of a request is its, and the tables that later deltas are since."""
+    """The first freeze: what of a request is its, and the tables that later deltas are since.
+    touched: what the machine is going to need of where it was"""
 
     manifest: Manifest
+    touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
     handed: HandedOver | None = None
 
     @property
@@ -164,7 +166,7 @@ class Mover:
             sources=self._sources.offer(chunks, giver=giver),
             changed=begin.handed.changed if begin.handed else None,
             pages=begin.handed.pages if begin.handed else None,
-            touched=begin.handed.touched if begin.handed else {},
+            touched=begin.touched,
             standby=standby,
         )
         endpoint = SurrogateEndpoint(
@@ -193,11 +195,12 @@ class Mover:
         if isinstance(leader, AtSurrogate):
             handed = leader.hand_over()
             new = {key: handed.to_json()[key] for key in ("device_state", "volumes")}
-            return _Begin(Manifest.from_json(origin.to_json() | new), handed)
+            return _Begin(Manifest.from_json(origin.to_json() | new), handed.touched, handed)
         assert isinstance(leader, AtHome)
         self._home.take_checkpoint()
         signers = self._settings.allowed_signers
-        return _Begin(verified(self._service, *self._home.checkpoint(), HOME, signers))
+        newest = verified(self._service, *self._home.checkpoint(), HOME, signers)
+        return _Begin(newest, self._home.touched())
 
     def _connect(self, surrogate: str) -> tuple[Link, Link]:
         peer = self._settings.surrogate(surrogate)

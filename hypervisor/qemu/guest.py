@@ -40,7 +40,6 @@ from hypervisor.qemu.qmp import Monitor, MonitorGone, MonitorRefused
 from hypervisor.qemu.stream import StreamBroken, listening, receive, send, send_all
 from hypervisor.ram import RamMount, RamMountFailed
 from satchel.errors import SatchelError
-from satchel.files import write_durably
 from satchel.process import Process, printable_tail
 
 MONITOR_SOCKET = "monitor.sock"
@@ -170,7 +169,11 @@ class QemuMachine:
             if self._saved is None:
                 with self._talking("save"):
                     self._saved = self._migrate()
-            write_durably(device_state, self._saved)
+            try:
+                device_state.write_bytes(self._saved)
+            except OSError:
+                device_state.unlink(missing_ok=True)
+                raise
 
     def stop(self) -> None:
         with self._changing:

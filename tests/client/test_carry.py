@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from chunkstore import BlockState
 from client.carry import CarryRunner
 from client.carry.places import AtSurrogate, SurrogateNotTrusted
 from client.runner import Carried, Runner
@@ -27,7 +28,7 @@ from images import Manifest
 from replay.frames import REPLY_BIT, Frame, FrameType
 from replica import Replica
 from satchel.errors import AccessError, StateError, UnsupportedError, UsageError
-from satchel.ids import CheckpointId
+from satchel.ids import BLOCK_SIZE, CheckpointId
 from testbed.roles import client_settings
 from tests.client.commands import SATCHEL, Commands
 from tests.client.world import World, fake_image
@@ -184,6 +185,17 @@ def test_what_a_machine_knows_goes_where_it_leads(kept: Kept) -> None:
     assert kept.spots["b"].replicas() == []
     session.move("b")
     assert kept.word("b") == "at b"
+
+
+def test_what_a_machine_touched_at_home_is_there_before_it_leads(kept: Kept) -> None:
+    """The first answers of a machine that was moved waited 15 s for blocks of home's."""
+    session = kept.session()
+    with (kept.replica("home").run_dir / "memory" / "ram").open("r+b") as memory:
+        memory.seek(1000 * BLOCK_SIZE)
+        memory.write(b"of use" * 500)
+    session.move("a")
+    block = kept.replica("a").volumes()["ram"].map.entry(1000)
+    assert block.state is not BlockState.ABSENT
 
 
 def test_copies_become_checkpoints_that_home_signs(kept: Kept) -> None:

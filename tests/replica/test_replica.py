@@ -3,6 +3,7 @@
 """The life of a replica, with a scripted guest; what is attached to it is real."""
 
 import contextlib
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -10,8 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from chunkstore import StoreFull, TableRoot
-from hypervisor import DeviceStateRefused, MachineUnsupported, RamMount, RamMountFailed
+from chunkstore import Store, StoreFull, TableRoot
+from hypervisor import (
+    DeviceStateRefused,
+    FakeMachine,
+    MachineUnsupported,
+    RamMount,
+    RamMountFailed,
+)
 from overlay import Volume, VolumeServer, local_resolver
 from replay import OperationGap
 from replica import Frozen, Replica, ReplicaFailed, ReplicaState, WrongGuest, WrongReplicaState
@@ -225,6 +232,44 @@ def test_a_start_that_fails_at_any_step_leaves_nothing(
     assert bench.left() == ["r0"]
 
 
+def test_no_program_is_started_and_no_file_imported_while_the_machine_stands_still(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start in a cell takes as long as all else of a pause."""
+    replica = bench.boot(bench.replica())
+    replica.execute(operation(1))
+    stands: set[str] = set()
+    seen: list[str] = []
+    pause, resume = FakeMachine.pause, FakeMachine.resume
+    start, put = subprocess.Popen.__init__, Store.import_file
+
+    def note(call: Callable[..., object], what: str) -> Callable[..., object]:
+        def noted(*arguments: object, **named: object) -> object:
+            seen.append(f"{what} {'while it stands' if stands else ''}".strip())
+            return call(*arguments, **named)
+
+        return noted
+
+    def paused(machine: FakeMachine) -> None:
+        stands.add(machine.wiring.name)
+        pause(machine)
+
+    def resumed(machine: FakeMachine) -> None:
+        resume(machine)
+        stands.clear()
+
+    monkeypatch.setattr(FakeMachine, "pause", paused)
+    monkeypatch.setattr(FakeMachine, "resume", resumed)
+    monkeypatch.setattr(subprocess.Popen, "__init__", note(start, "start"))
+    monkeypatch.setattr(Store, "import_file", note(put, "import"))
+    replica.checkpoint()
+    assert seen == ["start", "import"]
+    replica.checkpoint(hold=True)
+    assert seen[2:] == ["start", "import while it stands"]
+    replica.go_on()
+    assert body(replica.execute(operation(2)).payload)
+
+
 def test_a_store_without_room_costs_the_checkpoint_only(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,7 +293,7 @@ def test_memory_that_cannot_be_written_back_is_the_end(
 ) -> None:
     replica = bench.boot(bench.replica())
 
-    def broken(mount: RamMount) -> None:
+    def broken(mount: RamMount, *prepared: object) -> None:
         raise RamMountFailed("cannot write the RAM back", why="the test says so")
 
     monkeypatch.setattr(RamMount, "sync", broken)

@@ -9,11 +9,10 @@ import pytest
 from chunkstore import BlockState
 from images import blob_root
 from replica import encode_working_set
-from surrogate.handover import runs_of
 from tests.needs import requires
 from tests.surrogate.conftest import Site
 from tests.waiting import eventually
-from wire import RUNS_LIMIT, LocalProtocolError
+from wire import RUNS_LIMIT, LocalProtocolError, runs_of
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
 
