@@ -136,6 +136,7 @@ if TYPE_CHECKING:
         AnswerSigner,
         Statement,
     )
+    from wire.stream_port import StreamPort
     from wire.turnstile import Turnstile
     from wire.upstream import (
         AnswerDamaged,
@@ -233,6 +234,7 @@ __all__ = [
     "Staged",
     "StallNumbers",
     "Statement",
+    "StreamPort",
     "Turnstile",
     "Upstream",
     "View",

@@ -20,7 +20,7 @@ import pytest
 
 from client.endpoints import HOME
 from client.feed import FINAL
-from client.fronts import desktop, open_front, stream
+from client.fronts import desktop, open_front
 from client.fronts.desktop import Desktop
 from client.fronts.pixels import NATIVE, PixelFormat
 from client.fronts.viewer import MAX_KEYS
@@ -32,6 +32,7 @@ from satchel.errors import UnsupportedError
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess, silence
 from tests.waiting import eventually
+from wire import stream_port
 
 WIDTH, HEIGHT = 160, 100
 VIEWER = Path(sys.executable).with_name("vncdo")
@@ -576,8 +577,8 @@ def test_a_connection_that_cannot_be_accepted_is_not_the_last(
     listener = Busy()
     listener.bind(("127.0.0.1", 0))
     listener.listen()
-    monkeypatch.setattr(stream, "listen_local", lambda port: listener)
-    port = stream.StreamPort("vnc", 0, lambda connection: connection.sendall(b"here"))
+    monkeypatch.setattr(stream_port, "listen_local", lambda port: listener)
+    port = stream_port.StreamPort("vnc", 0, lambda connection: connection.sendall(b"here"))
     with socket.create_connection(("127.0.0.1", port.port), 10) as connection:
         assert connection.recv(4) == b"here"
     port.close()
