@@ -63,8 +63,8 @@ HEADERS = {
 
 View = Mapping[str, Any]
 """title: text; sections: a list of objects. A section has a title, and facts (an object), or rows
-and columns, perhaps with an action (name, key: a field of a row, label), or maps (name, parts), or a
-link (to, label).
+and columns, perhaps with an action (name, key: a field of a row, label), or maps (name, parts), or
+a link (to, label).
 A value with used and cap, two numbers, is shown as `used of cap`."""
 
 

@@ -44,8 +44,8 @@ def refuse_other_sites(
 
 
 def refuse_other_pages(port: int, page: int, header: Callable[[str], str | None]) -> None:
-    """Raises AccessError for a WebSocket at `port` that no page at the port `page` of this host asks
-    for. A browser says which page does, so whoever says nothing is refused as well.
+    """Raises AccessError for a WebSocket at `port` that no page at the port `page` of this host
+    asks for. A browser says which page does, so whoever says nothing is refused as well.
 
     header: see `refuse_other_sites`
     """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""WebSockets (RFC 6455) of a browser at a port of 127.0.0.1, each joined to a connection of its own.
+"""WebSockets (RFC 6455) of a browser at a port of 127.0.0.1, each joined to another connection.
 
 What one end sends as binary messages the other gets as bytes, and the other way round; where a
 message ends says nothing. Who may have one is asked before. Whatever the browser says is hostile:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import requires
+from tests.package.cafe import SERVICE, Cafe, renumbered
 from tests.package.clean_root import CleanRoot, Machine
 from tests.repository import tree
 from tests.waiting import eventually
@@ -28,6 +29,12 @@ PROGRAMS = ("satchel", "satchel-home", "satchel-surrogate")
 SUITE = platform.freedesktop_os_release()["VERSION_CODENAME"]
 """The Debian that packages are built for here."""
 
+NEWER = "0.1.0+newer"
+"""The version to which an upgrade goes."""
+
+PAIRING_COMMANDS = 5
+"""The most that anybody types over both machines, that of the site's authority included."""
+
 
 @pytest.fixture(scope="module")
 def packages() -> list[Path]:
@@ -41,15 +48,19 @@ def packages() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory, packages: list[Path]) -> Iterator[CleanRoot]:
-    """A Debian in which they are installed, with what `satchel try` wants, and a user `ada`."""
+    """A Debian in which they are installed, with what `satchel try` wants, and two people."""
     folder = tmp_path_factory.mktemp("clean")
     made = CleanRoot.make(folder / "root", SUITE, ["systemd-sysv", "iproute2", "openssh-server"])
     (made.folder / "packages").mkdir()
     for deb in packages:
         shutil.copy(deb, made.folder / "packages")
+    (made.folder / "newer").mkdir()
+    for deb in renumbered(packages, folder, NEWER):
+        shutil.copy(deb, made.folder / "newer")
     made.run("apt-get", "update")
     made.run("sh", "-c", "apt-get install -y --no-install-recommends /packages/*.deb")
-    made.run("useradd", "--create-home", "--shell", "/bin/bash", "ada")
+    for person in ("ada", "bob"):
+        made.run("useradd", "--create-home", "--shell", "/bin/bash", person)
     yield made
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -114,6 +125,46 @@ def test_a_newcomer_tries_everything(root: CleanRoot) -> None:
     assert told["note"] is True
     assert len(told["steps"]) >= 7
     assert not list((root.folder / "tmp").glob("satchel-try-*"))
+
+
+@pytest.fixture(scope="module")
+def cafe(root: CleanRoot) -> Iterator[Cafe]:
+    """All three by hand, in a machine of its own; its image is built with this machine's network."""
+    build = f"satchel-home init && satchel-home image build {SERVICE}"
+    root.run("su", "-", "ada", "-c", build, seconds=1200.0)
+    with root.booted() as booted:
+        booted.run("ip", "link", "set", "lo", "up")
+        made = Cafe(booted)
+        made.open()
+        yield made
+
+
+def test_pairing_is_five_commands_over_both_machines(cafe: Cafe) -> None:
+    assert len(cafe.typed) <= PAIRING_COMMANDS, cafe.typed
+    said = json.loads(cafe.machine.run("satchel", "surrogates", "--json", user="bob"))
+    assert "cafe" in json.dumps(said)
+
+
+def test_a_guest_goes_on_answering_through_an_upgrade(cafe: Cafe) -> None:
+    """A real machine in the cell of the unit: its process and its memory stay, the daemon goes."""
+    cafe.use()
+    cafe.write()
+    assert eventually(cafe.caught_up, 120.0)
+    daemon, guests = cafe.machine.property_of(SURROGATE, "MainPID"), cafe.guests()
+    assert len(guests) == 1
+    cafe.machine.run("sh", "-c", "dpkg -i /newer/*.deb")
+    assert eventually(lambda: cafe.machine.property_of(SURROGATE, "MainPID") not in (daemon, "0"))
+    assert eventually(lambda: cafe.machine.property_of(SURROGATE, "ActiveState") == "active")
+    assert "left 1 replicas to the next surrogate" in cafe.machine.run(
+        *("journalctl", "--no-pager", "-u", SURROGATE)
+    )
+    before = cafe.status()["last_operation"]
+    cafe.write()
+    assert eventually(cafe.caught_up, 120.0), cafe.log("session")
+    assert cafe.status()["last_operation"] > before
+    assert cafe.guests() == guests
+    told = cafe.machine.run("dpkg-query", "-W", "-f", "${Version}", "satchel-surrogate")
+    assert told == NEWER
 
 
 @requires("pipx")
