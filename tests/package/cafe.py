@@ -62,7 +62,7 @@ class Cafe:
     def use(self) -> None:
         """A session of bob's, until its replica at the surrogate answers."""
         self.goes_on("session", "bob", f"satchel run {SERVICE} --at cafe --port {PORT}")
-        assert eventually(lambda: self.caught_up(), PATIENCE), self.log("session")
+        assert eventually(self.caught_up, PATIENCE), self.log("session")
 
     def caught_up(self) -> bool:
         """Whether the surrogate's replica has executed all there is."""

@@ -129,7 +129,7 @@ def test_a_newcomer_tries_everything(root: CleanRoot) -> None:
 
 @pytest.fixture(scope="module")
 def cafe(root: CleanRoot) -> Iterator[Cafe]:
-    """All three by hand, in a machine of its own; its image is built with this machine's network."""
+    """All three by hand, in a machine of its own. The image is built before, by the network."""
     build = f"satchel-home init && satchel-home image build {SERVICE}"
     root.run("su", "-", "ada", "-c", build, seconds=1200.0)
     with root.booted() as booted:
