@@ -8,6 +8,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,9 @@ SUITE = platform.freedesktop_os_release()["VERSION_CODENAME"]
 
 NEWER = "0.1.0+newer"
 """The version to which an upgrade goes."""
+
+TOOK: dict[str, float] = {}
+"""Seconds of each step of a newcomer's path."""
 
 PAIRING_COMMANDS = 5
 """The most that anybody types over both machines, that of the site's authority included."""
@@ -58,7 +62,9 @@ def root(tmp_path_factory: pytest.TempPathFactory, packages: list[Path]) -> Iter
     for deb in renumbered(packages, folder, NEWER):
         shutil.copy(deb, made.folder / "newer")
     made.run("apt-get", "update")
+    began = time.monotonic()
     made.run("sh", "-c", "apt-get install -y --no-install-recommends /packages/*.deb")
+    TOOK["packages installed, with what they need"] = time.monotonic() - began
     for person in ("ada", "bob"):
         made.run("useradd", "--create-home", "--shell", "/bin/bash", person)
     yield made
@@ -115,8 +121,10 @@ def test_a_home_of_the_machine_is_three_commands(machine: Machine) -> None:
     machine.run("rm", "/etc/satchel/home.toml")
 
 
-def test_a_newcomer_tries_everything(root: CleanRoot) -> None:
-    """As an ordinary user, with nothing but the packages; from here to a browser by the network."""
+def test_a_newcomer_tries_everything(root: CleanRoot, capsys: pytest.CaptureFixture[str]) -> None:
+    """As an ordinary user, with nothing but the packages; from here to a browser by the network.
+    Says what each step took: at most three minutes in all, where the machine has nothing else to
+    do."""
     said = root.run(
         *("sh", "-c", "ip link set lo up; exec su - ada -c 'satchel try --once --json'"),
         seconds=1200.0,
@@ -125,6 +133,11 @@ def test_a_newcomer_tries_everything(root: CleanRoot) -> None:
     assert told["note"] is True
     assert len(told["steps"]) >= 7
     assert not list((root.folder / "tmp").glob("satchel-try-*"))
+    TOOK.update(told["steps"])
+    with capsys.disabled():
+        print("\na newcomer's path, in seconds:")
+        for step, seconds in [*TOOK.items(), ("all of it", sum(TOOK.values()))]:
+            print(f"{seconds:8.1f}  {step}")
 
 
 @pytest.fixture(scope="module")
