@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The front of `rfb`, as an unmodified viewer (vncdotool) and as rubbish see it."""
 
-import errno
 import hashlib
 import socket
 import struct
@@ -32,7 +31,6 @@ from satchel.errors import UnsupportedError
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess, silence
 from tests.waiting import eventually
-from wire import stream_port
 
 WIDTH, HEIGHT = 160, 100
 VIEWER = Path(sys.executable).with_name("vncdo")
@@ -560,28 +558,6 @@ def test_a_size_that_is_answered_twice_is_the_desktop_s_and_viewers_begin_anew(
     assert viewer.stream.read() == b""
     with closing(Raw(bench.front.port)) as again:
         assert again.greet() == (WIDTH, HEIGHT)
-
-
-def test_a_connection_that_cannot_be_accepted_is_not_the_last(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Busy(socket.socket):
-        faults = 1
-
-        def accept(self) -> tuple[socket.socket, object]:
-            if Busy.faults:
-                Busy.faults -= 1
-                raise OSError(errno.EMFILE, "too many open files")
-            return super().accept()
-
-    listener = Busy()
-    listener.bind(("127.0.0.1", 0))
-    listener.listen()
-    monkeypatch.setattr(stream_port, "listen_local", lambda port: listener)
-    port = stream_port.StreamPort("vnc", 0, lambda connection: connection.sendall(b"here"))
-    with socket.create_connection(("127.0.0.1", port.port), 10) as connection:
-        assert connection.recv(4) == b"here"
-    port.close()
 
 
 @pytest.mark.parametrize(
