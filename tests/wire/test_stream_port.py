@@ -10,7 +10,9 @@ import pytest
 from wire import stream_port
 
 
-def test_a_connection_that_cannot_be_accepted_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_cannot_be_accepted_is_not_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Busy(socket.socket):
         faults = 1
 
