@@ -133,6 +133,6 @@ def renumbered(debs: Sequence[Path], folder: Path, version: str) -> list[Path]:
         control = tree / "DEBIAN" / "control"
         control.write_text(control.read_text().replace(old, version))
         made.append(folder / deb.name.replace(old, version))
-        argv = ["dpkg-deb", "--root-owner-group", "-Znone", "-b", tree, made[-1]]
+        argv = ["dpkg-deb", "--root-owner-group", "-Znone", "-b", str(tree), str(made[-1])]
         subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
     return made
