@@ -20,6 +20,7 @@ ALWAYS = (
     "python3-segno",
     "python3-spake2",
     "python3-tomlkit",
+    "python3-wsproto",
     "python3-zeroconf",
 )
 """Debian 12's are new enough."""

@@ -140,6 +140,7 @@ if TYPE_CHECKING:
         AnswerSigner,
         Statement,
     )
+    from wire.stream_port import StreamPort
     from wire.turnstile import Turnstile
     from wire.upstream import (
         AnswerDamaged,
@@ -239,6 +240,7 @@ __all__ = [
     "Staged",
     "StallNumbers",
     "Statement",
+    "StreamPort",
     "Touched",
     "Turnstile",
     "Upstream",

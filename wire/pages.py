@@ -7,9 +7,12 @@ GET  /                   the page, and its files under /page/
 GET  /view               what the page shows now: a View
 GET  /events             the same, as an event each LOOK_SECONDS; holds a thread of the server
 POST /act/NAME           key: TEXT; what a button does
+GET  /desktop            the desktop of a service, by noVNC, whose files are under /novnc/
+GET  /desktop/port       port: where its WebSocket is
 
 Any local user and any page in a browser reaches the port. So a request needs the cookie, a Host
 that names this port, and no other site behind it. The files need no cookie: they hold no secret.
+A WebSocket needs the cookie as well, and this page behind it.
 """
 
 from __future__ import annotations
@@ -17,9 +20,11 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -28,9 +33,13 @@ import flask
 from satchel.errors import AccessError, CapacityError, NotFoundError, SatchelError, UsageError
 from wire.errors import ErrorReport
 from wire.server import Server, bound_json, install_errors, serve_local
-from wire.sites import refuse_other_sites
+from wire.sites import refuse_other_pages, refuse_other_sites
+from wire.websocket import Header, WebSocketPort
 
 FILES = Path(__file__).with_name("page")
+
+NOVNC = Path("/usr/share/novnc")
+"""Where Debian's package has it."""
 
 LOOK_SECONDS = 1.0
 
@@ -44,9 +53,9 @@ MAX_BODY = 1 << 16
 OPEN = {"login", "static"}
 """Endpoints that need no cookie."""
 
+POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+
 HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
-    "form-action 'self'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
@@ -54,7 +63,8 @@ HEADERS = {
 
 View = Mapping[str, Any]
 """title: text; sections: a list of objects. A section has a title, and facts (an object), or rows
-and columns, perhaps with an action (name, key: a field of a row, label), or maps (name, parts).
+and columns, perhaps with an action (name, key: a field of a row, label), or maps (name, parts), or
+a link (to, label).
 A value with used and cap, two numbers, is shown as `used of cap`."""
 
 
@@ -97,24 +107,30 @@ class Page:
         view: Callable[[], View],
         port: int = 0,
         actions: Mapping[str, Callable[[str], object]] | None = None,
+        desktop: Callable[[], socket.socket] | None = None,
     ) -> None:
-        """view, actions: are called in the server's threads. port: 0 is a free one. Raises what
-        `listen_local` does."""
+        """view, actions: are called in the server's threads. port: 0 is a free one. desktop:
+        connects to a VNC server, whose screen the page shows. Raises what `listen_local` does."""
         self._view, self._actions = view, actions or {}
         self._token, self._cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         self._viewers = threading.BoundedSemaphore(VIEWERS)
         self._closing = threading.Event()
         self._looking = threading.Lock()  # guards the one below
         self._shown_last = Lasting(self._look, LOOK_SECONDS)
+        self._sockets: WebSocketPort | None = None
         self._server: Server = serve_local(
             self._app(), port, threads=VIEWERS + OTHER_THREADS, max_body=MAX_BODY
         )
         self.port = self._server.port
         self.link = f"http://127.0.0.1:{self.port}/login?token={self._token}"
+        if desktop:
+            self._sockets = WebSocketPort(self._admit_socket, desktop)
 
     def close(self) -> None:
         """Serve no more."""
         self._closing.set()
+        if self._sockets:
+            self._sockets.close()
         self._server.close()
 
     def __enter__(self) -> Page:
@@ -128,12 +144,15 @@ class Page:
         install_errors(app)
         bound_json(app)
         app.before_request(self._admit)
-        app.after_request(_protect)
+        app.after_request(self._protect)
         app.add_url_rule("/login", "login", self._login)
         app.add_url_rule("/", "index", lambda: flask.send_from_directory(FILES, "index.html"))
         app.add_url_rule("/view", "view", lambda: flask.jsonify(self._shown()))
         app.add_url_rule("/events", "events", self._events)
         app.add_url_rule("/act/<name>", "act", self._act, methods=["POST"])
+        app.add_url_rule("/desktop", "desktop", self._desktop)
+        app.add_url_rule("/desktop/port", "port", lambda: flask.jsonify(port=self._socket_port()))
+        app.add_url_rule("/novnc/<path:name>", "novnc", self._novnc)
         return app
 
     def _admit(self) -> None:
@@ -141,8 +160,18 @@ class Page:
         refuse_other_sites(self.port, request.method, request.headers.get)
         if request.endpoint in OPEN:
             return
-        sent = request.cookies.get(self._cookie_name, "").encode("utf-8", "replace")
-        if not hmac.compare_digest(sent, self._cookie.encode()):
+        self._require_cookie(request.cookies.get(self._cookie_name, ""))
+
+    def _admit_socket(self, port: int, header: Header) -> None:
+        refuse_other_pages(port, self.port, header)
+        try:
+            sent = SimpleCookie(header("Cookie") or "").get(self._cookie_name)
+        except CookieError:
+            sent = None
+        self._require_cookie(sent.value if sent else "")
+
+    def _require_cookie(self, sent: str) -> None:
+        if not hmac.compare_digest(sent.encode("utf-8", "replace"), self._cookie.encode()):
             raise PageLocked("this page is its owner's", fix="use the link that the daemon printed")
 
     @property
@@ -177,9 +206,27 @@ class Page:
 
     def _look(self) -> View:
         try:
-            return self._view()
+            view = self._view()
         except SatchelError as error:
             return {"error": ErrorReport.of(error).what}
+        if self._sockets is None:
+            return view
+        return {**view, "sections": [_desktop_section(), *view["sections"]]}
+
+    def _desktop(self) -> flask.Response:
+        self._socket_port()
+        if not _has_novnc():
+            raise NotFoundError("noVNC is not on this machine", fix=NOVNC_FIX)
+        return flask.send_from_directory(FILES, "desktop.html")
+
+    def _socket_port(self) -> int:
+        if self._sockets is None:
+            raise NotFoundError("this page has no desktop", why="the service shows none")
+        return self._sockets.port
+
+    def _novnc(self, name: str) -> flask.Response:
+        self._socket_port()
+        return flask.send_from_directory(NOVNC, name)
 
     def _act(self, name: str) -> Any:
         body = flask.request.get_json(silent=True)
@@ -191,7 +238,29 @@ class Page:
         self._actions[name](key)
         return {}
 
+    def _protect(self, answer: flask.Response) -> flask.Response:
+        answer.headers.update(HEADERS)
+        answer.headers["Content-Security-Policy"] = self._policy()
+        return answer
 
-def _protect(answer: flask.Response) -> flask.Response:
-    answer.headers.update(HEADERS)
-    return answer
+    def _policy(self) -> str:
+        """What a page's scripts may load. noVNC makes pictures of what it is sent."""
+        if self._sockets is None:
+            return POLICY
+        places = " ".join(
+            f"ws://{name}:{self._sockets.port}" for name in ("127.0.0.1", "localhost")
+        )
+        return f"{POLICY}; connect-src 'self' {places}; img-src 'self' data:"
+
+
+NOVNC_FIX = "apt install novnc, then load this page again"
+
+
+def _has_novnc() -> bool:
+    return (NOVNC / "core" / "rfb.js").is_file()
+
+
+def _desktop_section() -> dict[str, Any]:
+    if _has_novnc():
+        return {"title": "Desktop", "link": {"to": "/desktop", "label": "Show it in this browser"}}
+    return {"title": "Desktop", "facts": {"noVNC": f"is missing: {NOVNC_FIX}"}}

@@ -32,18 +32,41 @@ def refuse_other_sites(
     header: the value of a header of the request by its name, None where it has none; of one that is
     there more than once, all its values; own: one more name of this port
     """
-    names = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", own)}
-    host = header("Host")
-    if (host or "").lower() not in names:
-        raise AccessError(
-            f"{(host or 'no host')[:80]} is not a name of this port",
-            why="a web page may have sent you here",
-            fix=f"use http://127.0.0.1:{port}/",
-        )
+    names = _names(port, own)
+    _require_host(port, names, header)
     origin, site = header("Origin"), header("Sec-Fetch-Site")
     followed = method == "GET" and header("Sec-Fetch-Mode") == "navigate"
     foreign = origin is not None and origin.lower() not in {f"http://{name}" for name in names}
     if foreign or (site not in OWN_SITES and not followed):
         raise AccessError(
             "a page of another site may not use this service", why=f"it is {origin or site}"[:200]
+        )
+
+
+def refuse_other_pages(port: int, page: int, header: Callable[[str], str | None]) -> None:
+    """Raises AccessError for a WebSocket at `port` that no page at the port `page` of this host
+    asks for. A browser says which page does, so whoever says nothing is refused as well.
+
+    header: see `refuse_other_sites`
+    """
+    _require_host(port, _names(port), header)
+    origin = header("Origin")
+    if (origin or "").lower() not in {f"http://{name}" for name in _names(page)}:
+        raise AccessError(
+            "a page of another site may not use this WebSocket",
+            why=f"it is {origin or 'of no page'}"[:200],
+        )
+
+
+def _names(port: int, *own: str) -> set[str]:
+    return {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", *own)}
+
+
+def _require_host(port: int, names: set[str], header: Callable[[str], str | None]) -> None:
+    host = header("Host")
+    if (host or "").lower() not in names:
+        raise AccessError(
+            f"{(host or 'no host')[:80]} is not a name of this port",
+            why="a web page may have sent you here",
+            fix=f"use http://127.0.0.1:{port}/",
         )

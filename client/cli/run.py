@@ -7,7 +7,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import queue
+import socket
 import typing
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -17,7 +19,7 @@ from client.carry import CarryRunner
 from client.carry.control import carry_control
 from client.cli.livemap import live
 from client.control import control_app
-from client.fronts import open_front
+from client.fronts import Front, desktop_port, open_front
 from client.fronts.ports import LocalPort, only_local
 from client.page import SessionView
 from client.roaming import Roaming, roaming_told
@@ -111,12 +113,14 @@ def command(
         try:
             stack.enter_context(only_session(settings, service))
             start = _Start(take_over, Accepted(accept_log, accept_older))
-            runner, app, urls = _session(stack, settings, service, media, chosen, start, stop)
+            runner, app, fronts = _session(stack, settings, service, media, chosen, start, stop)
             place = control_socket(settings, service)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
             if web is not None:
-                page = stack.enter_context(Page(SessionView(runner), web))
+                page = Page(SessionView(runner), web, desktop=_desktop(fronts))
+                stack.enter_context(page)
                 click.echo(f"web page: {page.link}", err=True)
+            urls = [front.url for front in fronts]
             show({"service": service, "url": urls[0], "urls": urls}, as_json=as_json)
             ready()
             stack.enter_context(live(runner.status))
@@ -148,7 +152,7 @@ def _session(
     chosen: list[LocalPort],
     start: _Start,
     stop: queue.SimpleQueue[None],
-) -> tuple[Runner | CarryRunner, flask.Flask, list[str]]:
+) -> tuple[Runner | CarryRunner, flask.Flask, Sequence[Front]]:
     """The session of the kind that the service's contract needs, what controls it, and where
     programs reach it."""
     runner = Runner(settings, service, media=media)
@@ -164,12 +168,20 @@ def _session(
         port = only_local(service, chosen)
         front = open_front(runner.manifest.adapter["kind"], runner.session, port, service)
         stack.callback(front.close)
-        return runner, control_app(runner, front, stop), [front.url]
+        return runner, control_app(runner, front, stop), [front]
     carried = CarryRunner(settings, service, media=media)
     stack.callback(carried.close)
     carried.start(take_over=start.take_over, accept_older=start.accepted.older)
     fronts = carried.open_fronts(chosen)
-    return carried, carry_control(carried, fronts, stop), [front.url for front in fronts]
+    return carried, carry_control(carried, fronts, stop), fronts
+
+
+def _desktop(fronts: Sequence[Front]) -> Callable[[], socket.socket] | None:
+    """What connects to the service's desktop; None where it has none."""
+    port = desktop_port(fronts)
+    if port is None:
+        return None
+    return lambda: socket.create_connection(("127.0.0.1", port))
 
 
 def _move(runner: Runner | CarryRunner, surrogate: str) -> None:

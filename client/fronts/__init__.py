@@ -4,17 +4,18 @@
 
 - proxy, redis, desktop: the fronts of `http`, `redis` and `rfb`
 - screen, viewer, pixels: what a desktop shows, and who looks at it
-- stream: a local port for protocols that are not HTTP
+- tcp, web, ports: those of carried services
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from client.fronts.desktop import Desktop
 from client.fronts.proxy import Proxy
 from client.fronts.redis import redis_front
+from client.fronts.tcp import TcpPort
 from client.session import Session
 from replay.adapters import http, redis, rfb
 from satchel.errors import UnsupportedError
@@ -45,3 +46,17 @@ def open_front(kind: str, session: Session, port: int, service: str = "") -> Fro
         known = ", ".join(sorted(FRONTS))
         raise UnsupportedError(f"there is no local port for {kind!r}", why=f"there are: {known}")
     return FRONTS[kind](session, port, service)
+
+
+VNC_PORTS = range(5900, 5910)
+"""Where a guest's desktops are: the displays 0 to 9, as every viewer has them."""
+
+
+def desktop_port(fronts: Iterable[Front]) -> int | None:
+    """The local port of the first of them behind which a VNC server is; None where none is."""
+    for front in fronts:
+        if isinstance(front, Desktop):
+            return front.port
+        if isinstance(front, TcpPort) and front.served.port in VNC_PORTS:
+            return front.port
+    return None

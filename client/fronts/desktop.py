@@ -21,11 +21,11 @@ import threading
 from collections import deque
 
 from client.fronts.screen import Area, Screen
-from client.fronts.stream import StreamPort
 from client.fronts.viewer import Viewer
 from client.session import NoResponse, Session
 from replay.adapters import rfb
 from satchel.errors import SatchelError, StateError, UsageError
+from wire import StreamPort
 
 logger = logging.getLogger(__name__)
 

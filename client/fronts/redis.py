@@ -14,11 +14,11 @@ import socket
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from client.fronts.stream import StreamPort
 from client.session import Session
 from replay import MAX_PAYLOAD
 from replay.adapters import redis
 from satchel.errors import SatchelError, UsageError
+from wire import StreamPort
 
 LISTENING = frozenset(b"MONITOR PSUBSCRIBE PSYNC SSUBSCRIBE SUBSCRIBE SYNC WATCH".split())
 WAITING = frozenset(

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from client import Served, TcpPort
+from client.fronts import desktop_port
 from client.fronts.ports import LocalPort, only_local, served
 from satchel.errors import SatchelError, UnsupportedError, UsageError
 from tests.client.test_proxy import curl
@@ -253,3 +254,11 @@ def test_a_front_of_another_version_is_refused(site: Served8080) -> None:
     with pytest.raises(UnsupportedError, match="there are: http, tcp"):
         TcpPort(site.guest.relay, Served("udp", 53, 0))
     assert issubclass(UnsupportedError, SatchelError)
+
+
+@pytest.mark.parametrize(("guest_port", "shown"), [(5900, True), (5909, True), (22, False)])
+def test_a_port_of_vnc_is_the_desktop_of_the_page(
+    site: Served8080, guest_port: int, shown: bool
+) -> None:
+    with contextlib.closing(TcpPort(site.guest.relay, Served("tcp", guest_port, 0))) as front:
+        assert desktop_port([site.front, front]) == (front.port if shown else None)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The front of `rfb`, as an unmodified viewer (vncdotool) and as rubbish see it."""
 
-import errno
 import hashlib
 import socket
 import struct
@@ -20,7 +19,7 @@ import pytest
 
 from client.endpoints import HOME
 from client.feed import FINAL
-from client.fronts import desktop, open_front, stream
+from client.fronts import desktop, open_front
 from client.fronts.desktop import Desktop
 from client.fronts.pixels import NATIVE, PixelFormat
 from client.fronts.viewer import MAX_KEYS
@@ -559,28 +558,6 @@ def test_a_size_that_is_answered_twice_is_the_desktop_s_and_viewers_begin_anew(
     assert viewer.stream.read() == b""
     with closing(Raw(bench.front.port)) as again:
         assert again.greet() == (WIDTH, HEIGHT)
-
-
-def test_a_connection_that_cannot_be_accepted_is_not_the_last(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Busy(socket.socket):
-        faults = 1
-
-        def accept(self) -> tuple[socket.socket, object]:
-            if Busy.faults:
-                Busy.faults -= 1
-                raise OSError(errno.EMFILE, "too many open files")
-            return super().accept()
-
-    listener = Busy()
-    listener.bind(("127.0.0.1", 0))
-    listener.listen()
-    monkeypatch.setattr(stream, "listen_local", lambda port: listener)
-    port = stream.StreamPort("vnc", 0, lambda connection: connection.sendall(b"here"))
-    with socket.create_connection(("127.0.0.1", port.port), 10) as connection:
-        assert connection.recv(4) == b"here"
-    port.close()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 
 from client.endpoints import HOME
 from client.fronts import open_front
-from client.fronts.stream import StreamPort
 from client.journal import Journal
 from client.reads import read_only
 from client.session import Session
@@ -20,6 +19,7 @@ from satchel.errors import ConflictError, UnsupportedError
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess
 from tests.needs import requires
+from wire import StreamPort
 
 QUIT = b"*1\r\n$4\r\nQUIT\r\n"
 

@@ -8,12 +8,14 @@ import platform
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.needs import requires
+from tests.package.cafe import SERVICE, Cafe, renumbered
 from tests.package.clean_root import CleanRoot, Machine
 from tests.repository import tree
 from tests.waiting import eventually
@@ -28,6 +30,15 @@ PROGRAMS = ("satchel", "satchel-home", "satchel-surrogate")
 SUITE = platform.freedesktop_os_release()["VERSION_CODENAME"]
 """The Debian that packages are built for here."""
 
+NEWER = "0.1.0+newer"
+"""The version to which an upgrade goes."""
+
+TOOK: dict[str, float] = {}
+"""Seconds of each step of a newcomer's path."""
+
+PAIRING_COMMANDS = 5
+"""The most that anybody types over both machines, that of the site's authority included."""
+
 
 @pytest.fixture(scope="module")
 def packages() -> list[Path]:
@@ -41,15 +52,21 @@ def packages() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory, packages: list[Path]) -> Iterator[CleanRoot]:
-    """A Debian in which they are installed, with what `satchel try` wants, and a user `ada`."""
+    """A Debian in which they are installed, with what `satchel try` wants, and two people."""
     folder = tmp_path_factory.mktemp("clean")
     made = CleanRoot.make(folder / "root", SUITE, ["systemd-sysv", "iproute2", "openssh-server"])
     (made.folder / "packages").mkdir()
     for deb in packages:
         shutil.copy(deb, made.folder / "packages")
+    (made.folder / "newer").mkdir()
+    for deb in renumbered(packages, folder, NEWER):
+        shutil.copy(deb, made.folder / "newer")
     made.run("apt-get", "update")
+    began = time.monotonic()
     made.run("sh", "-c", "apt-get install -y --no-install-recommends /packages/*.deb")
-    made.run("useradd", "--create-home", "--shell", "/bin/bash", "ada")
+    TOOK["packages installed, with what they need"] = time.monotonic() - began
+    for person in ("ada", "bob"):
+        made.run("useradd", "--create-home", "--shell", "/bin/bash", person)
     yield made
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -104,8 +121,10 @@ def test_a_home_of_the_machine_is_three_commands(machine: Machine) -> None:
     machine.run("rm", "/etc/satchel/home.toml")
 
 
-def test_a_newcomer_tries_everything(root: CleanRoot) -> None:
-    """As an ordinary user, with nothing but the packages; from here to a browser by the network."""
+def test_a_newcomer_tries_everything(root: CleanRoot, capsys: pytest.CaptureFixture[str]) -> None:
+    """As an ordinary user, with nothing but the packages; from here to a browser by the network.
+    Says what each step took: at most three minutes in all, where the machine has nothing else to
+    do."""
     said = root.run(
         *("sh", "-c", "ip link set lo up; exec su - ada -c 'satchel try --once --json'"),
         seconds=1200.0,
@@ -114,6 +133,51 @@ def test_a_newcomer_tries_everything(root: CleanRoot) -> None:
     assert told["note"] is True
     assert len(told["steps"]) >= 7
     assert not list((root.folder / "tmp").glob("satchel-try-*"))
+    TOOK.update(told["steps"])
+    with capsys.disabled():
+        print("\na newcomer's path, in seconds:")
+        for step, seconds in [*TOOK.items(), ("all of it", sum(TOOK.values()))]:
+            print(f"{seconds:8.1f}  {step}")
+
+
+@pytest.fixture(scope="module")
+def cafe(root: CleanRoot) -> Iterator[Cafe]:
+    """All three by hand, in a machine of its own. The image is built before, by the network."""
+    build = f"satchel-home init && satchel-home image build {SERVICE}"
+    root.run("su", "-", "ada", "-c", build, seconds=1200.0)
+    with root.booted() as booted:
+        booted.run("ip", "link", "set", "lo", "up")
+        made = Cafe(booted)
+        made.open()
+        yield made
+
+
+def test_pairing_is_five_commands_over_both_machines(cafe: Cafe) -> None:
+    assert len(cafe.typed) <= PAIRING_COMMANDS, cafe.typed
+    said = json.loads(cafe.machine.run("satchel", "surrogates", "--json", user="bob"))
+    assert "cafe" in json.dumps(said)
+
+
+def test_a_guest_goes_on_answering_through_an_upgrade(cafe: Cafe) -> None:
+    """A real machine in the cell of the unit: its process and its memory stay, the daemon goes."""
+    cafe.use()
+    cafe.write()
+    assert eventually(cafe.caught_up, 120.0)
+    daemon, guests = cafe.machine.property_of(SURROGATE, "MainPID"), cafe.guests()
+    assert len(guests) == 1
+    cafe.machine.run("sh", "-c", "dpkg -i /newer/*.deb")
+    assert eventually(lambda: cafe.machine.property_of(SURROGATE, "MainPID") not in (daemon, "0"))
+    assert eventually(lambda: cafe.machine.property_of(SURROGATE, "ActiveState") == "active")
+    assert "left 1 replicas to the next surrogate" in cafe.machine.run(
+        *("journalctl", "--no-pager", "-u", SURROGATE)
+    )
+    before = cafe.status()["last_operation"]
+    cafe.write()
+    assert eventually(cafe.caught_up, 120.0), cafe.log("session")
+    assert cafe.status()["last_operation"] > before
+    assert cafe.guests() == guests
+    told = cafe.machine.run("dpkg-query", "-W", "-f", "${Version}", "satchel-surrogate")
+    assert told == NEWER
 
 
 @requires("pipx")

@@ -81,6 +81,18 @@ function button(action, key) {
   return made;
 }
 
+function link(section) {
+  const made = element("p", undefined, { class: "none" });
+  made.append(element("a", section.link.label, { href: section.link.to }));
+  return made;
+}
+
+function content(section) {
+  if (section.rows) return table(section);
+  if (section.maps) return maps(section);
+  return section.link ? link(section) : facts(section);
+}
+
 function facts(section) {
   const made = element("dl");
   for (const [name, given] of Object.entries(section.facts)) {
@@ -146,7 +158,7 @@ function show(view) {
     }
     const node = element("section");
     node.append(element("h2", section.title));
-    node.append(section.rows ? table(section) : section.maps ? maps(section) : facts(section));
+    node.append(content(section));
     if (old) old.node.replaceWith(node);
     else if (before) before.after(node);
     else place.prepend(node);

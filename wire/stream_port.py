@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A local port for protocols that are not HTTP: a thread for each connection.
+"""A port of 127.0.0.1 for protocols that are not HTTP: a thread for each connection.
 
 Whatever runs on this device reaches it. A web page does not speak these protocols: what a browser
 sends begins with an HTTP request line, which a front must take for an error and end the connection.
@@ -14,7 +14,8 @@ import socket
 import threading
 from collections.abc import Callable
 
-from wire import Acceptor, listen_local
+from wire.acceptor import Acceptor
+from wire.listening import listen_local
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ END_SECONDS = 5.0
 
 
 class StreamPort:
-    """Serves 127.0.0.1:port until closed. A front, see client.fronts."""
+    """Serves 127.0.0.1:port until closed. Any thread may call its methods."""
 
     def __init__(self, scheme: str, port: int, serve: Callable[[socket.socket], None]) -> None:
         """Listen on `port`, or on a free one for 0. Raises ConflictError when it is taken.
