@@ -270,6 +270,10 @@ class SurrogateEndpoint:
         answer = self._link.http.get_json(f"{self._path}?wait={wait}", timeout=wait + timeout)
         return ReplicaStatus.from_json(answer)
 
+    def ask(self, path: str, timeout: float) -> Any:
+        """What the surrogate answers at that path below the replica's, unverified."""
+        return self._link.http.get_json(f"{self._path}/{path}", timeout=timeout)
+
     def quiet(self) -> bool:
         """Whether nothing is being fetched ahead of its machine, as far as is known."""
         try:

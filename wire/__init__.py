@@ -136,6 +136,7 @@ if TYPE_CHECKING:
         AnswerSigner,
         Statement,
     )
+    from wire.traces import SpanReport, TimedSpan, answer_spans, note_requests
     from wire.turnstile import Turnstile
     from wire.upstream import (
         AnswerDamaged,
@@ -228,17 +229,20 @@ __all__ = [
     "SourceAddress",
     "SourceNumbers",
     "Space",
+    "SpanReport",
     "SshHost",
     "SshLink",
     "Staged",
     "StallNumbers",
     "Statement",
+    "TimedSpan",
     "Turnstile",
     "Upstream",
     "View",
     "VolumeNumbers",
     "WrongKey",
     "allowed_signers_line",
+    "answer_spans",
     "ask_daemon",
     "authority_line",
     "authorized_keys_line",
@@ -259,6 +263,7 @@ __all__ = [
     "listen_unix",
     "metrics_app",
     "not_in_force",
+    "note_requests",
     "octets",
     "open_door",
     "own_address",

@@ -42,6 +42,9 @@ def carry_control(
         surrogate = body.get("to") if isinstance(body, dict) else None
         if not isinstance(surrogate, str):
             raise UsageError("/v1/move needs a JSON object with to: str")
+        if body.get("trace"):
+            why = "what hosts did is gathered of moves of replayed services only"
+            raise UnsupportedError(f"a move of {runner.service} is not traced", why=why)
         return asdict(runner.move(surrogate)) | {"route": "handover"}
 
     @app.get("/v1/move")
