@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from client.home import HomeService, Wish, answers_limit
 from client.journal import Journal, JournalParted
+from client.settings import HOME
 from replay import (
     Begun,
     Early,
@@ -38,9 +39,6 @@ from wire import AnswerSigner, HandedOver, Link, Links, PeerTimeout, ReplicaStat
 
 if TYPE_CHECKING:
     from client.settings import ClientSettings
-
-HOME = "home"
-"""The name of home's replica among the feeds."""
 
 FOREVER = float("inf")
 

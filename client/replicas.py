@@ -18,14 +18,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from client.endpoints import HOME, SurrogateEndpoint, SurrogateSilent
+from client.endpoints import SurrogateEndpoint, SurrogateSilent
 from client.feed import FINAL, Feed, FeedState
 from client.home import HomeService, lend_calls, lend_edge
 from client.leftovers import Leftovers
 from client.planner import Begin, Planner
 from client.routes import Route
 from client.session import Session
-from client.settings import ClientSettings
+from client.settings import HOME, ClientSettings
 from client.sources import Sources, chunks_link
 from client.surrogate_keys import SurrogateKeys
 from client.tracing import MoveTrace

@@ -18,7 +18,7 @@ from chunkstore import Media
 from client.checkpoints import candidates, choose, newest_at_home, require_sealed
 from client.comparison import Divergence
 from client.ending import Ending, Unsent
-from client.endpoints import HOME, HomeEndpoint
+from client.endpoints import HomeEndpoint
 from client.fits import Fit, fits
 from client.home import HomeService
 from client.journal import Journal
@@ -34,7 +34,7 @@ from client.replicas import BroughtUp, Replicas
 from client.routes import Route
 from client.savings import Savings
 from client.session import Session
-from client.settings import ClientSettings
+from client.settings import HOME, ClientSettings
 from client.sources import Sources, chunks_link
 from client.tracing import MOVE, MoveTrace
 from client.trickle import Trickle

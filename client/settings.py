@@ -20,7 +20,8 @@ from wire import Peer
 if TYPE_CHECKING:
     from chunkstore import SealKeys
 
-RESERVED = "home"
+HOME = "home"
+"""The name of home's replica among the feeds; of no surrogate."""
 
 Policy = Literal["all", "nearest", "hedge"]
 """Who answers what changes nothing: see `client/reads.py`."""
@@ -90,8 +91,8 @@ class ClientSettings:
             check_name(name, "host")
         for service in self.plugged_services:
             check_name(service, "service")
-        if RESERVED in self.surrogates:
-            raise BadName(f"{RESERVED} cannot name a surrogate", why="it names the home server")
+        if HOME in self.surrogates:
+            raise BadName(f"{HOME} cannot name a surrogate", why="it names the home server")
 
     @property
     def media_keys(self) -> SealKeys:

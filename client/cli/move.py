@@ -10,7 +10,7 @@ from concurrent.futures import Future, TimeoutError
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,9 @@ from client.settings import ClientSettings
 from console import bar, json_option, note, show, size
 from satchel.errors import SatchelError
 from satchel.spans import Span, Spans, Steps, process_began
-from wire import HttpClient
+
+if TYPE_CHECKING:
+    from wire import HttpClient
 
 LOOK_SECONDS = 0.2
 """How often the session is asked how far a move is."""

@@ -71,6 +71,17 @@ def test_what_overlaps_in_a_lane_is_drawn_in_rows() -> None:
     assert (by_name["one"]["ts"], by_name["one"]["dur"]) == (1_000_000, 1_000_000)
 
 
+def test_the_file_is_pinned() -> None:
+    hosts = [HostSpans(CLIENT, Clock(), [Span("connect", "move", 3.0, 3.25)])]
+    assert chrome(hosts) == (
+        '{"displayTimeUnit":"ms","otherData":{"client":{"clock_error_ms":0.0,"missing":""}},'
+        '"traceEvents":['
+        '{"name":"process_name","ph":"M","pid":1,"tid":0,"args":{"name":"client"}},'
+        '{"name":"thread_name","ph":"M","pid":1,"tid":1,"args":{"name":"move"}},'
+        '{"name":"connect","cat":"move","ts":0,"dur":250000,"ph":"X","pid":1,"tid":1}]}\n'
+    )
+
+
 def test_a_host_with_another_clock_is_put_onto_this_one() -> None:
     ahead = 5000.0
 
