@@ -31,7 +31,7 @@ ASK_SECONDS = 5.0
 """How long a host may take to say what it did."""
 
 MOVE = "move"
-"""The lane of the client's steps, one after the other."""
+"""The kind of the client's steps, one after the other."""
 
 CLIENT = "client"
 
@@ -63,7 +63,7 @@ class HostSpans:
     def from_json(cls, value: Mapping[str, Any]) -> HostSpans:
         """Of our own session. Raises RemoteProtocolError, KeyError, TypeError."""
         report = SpanReport.from_json({"now": 0.0, "spans": value["spans"]})
-        spans = [Span(s.name, s.lane, s.began, s.ended) for s in report.spans]
+        spans = [Span(s.name, s.kind, s.began, s.ended) for s in report.spans]
         return cls(value["host"], Clock(**value["clock"]), spans, value["missing"])
 
 
@@ -121,7 +121,7 @@ def within(report: SpanReport, clock: Clock, began: float, ended: float) -> list
     for told in report.spans:
         start, end = told.began + clock.offset, told.ended + clock.offset
         if end > began and start < ended:
-            spans.append(Span(told.name, told.lane, max(start, began), min(end, ended)))
+            spans.append(Span(told.name, told.kind, max(start, began), min(end, ended)))
     return spans
 
 
@@ -143,13 +143,13 @@ def unexplained(hosts: Sequence[HostSpans], waiting: Iterable[str]) -> list[tupl
 
 
 def chrome(hosts: Sequence[HostSpans]) -> str:
-    """The file: each host a process, each lane a thread, or as many as overlap in it."""
+    """The file: each host a process, each kind a thread, or as many as overlap in it."""
     begin = min((span.began for host in hosts for span in host.spans), default=0.0)
     events: list[dict[str, Any]] = []
     for process, host in enumerate(hosts, 1):
         events.append(_named("process_name", process, 0, host.host))
-        for thread, (lane, spans) in enumerate(_rows(host.spans), 1):
-            events.append(_named("thread_name", process, thread, lane))
+        for thread, (kind, spans) in enumerate(_rows(host.spans), 1):
+            events.append(_named("thread_name", process, thread, kind))
             events += [_event(span, process, thread, begin) for span in spans]
     said = {
         host.host: {"clock_error_ms": round(host.clock.error * 1000, 3), "missing": host.missing}
@@ -160,16 +160,16 @@ def chrome(hosts: Sequence[HostSpans]) -> str:
 
 
 def _rows(spans: Iterable[Span]) -> list[tuple[str, list[Span]]]:
-    """The spans of each lane in rows in which none overlaps another."""
+    """The spans of each kind in rows in which none overlaps another."""
     rows: dict[str, list[list[Span]]] = defaultdict(list)
     for span in sorted(spans, key=lambda span: (span.began, -span.ended)):
-        row = next((r for r in rows[span.lane] if r[-1].ended <= span.began), None)
+        row = next((r for r in rows[span.kind] if r[-1].ended <= span.began), None)
         if row is None:
-            rows[span.lane].append(row := [])
+            rows[span.kind].append(row := [])
         row.append(span)
     return [
-        (f"{lane} {number}" if number > 1 else lane, row)
-        for lane, found in rows.items()
+        (f"{kind} {number}" if number > 1 else kind, row)
+        for kind, found in rows.items()
         for number, row in enumerate(found, 1)
     ]
 
@@ -179,7 +179,7 @@ def _event(span: Span, process: int, thread: int, begin: float) -> dict[str, Any
     start = round((span.began - begin) * 1e6)
     seconds = round((span.ended - begin) * 1e6) - start
     place = {"ph": "X", "pid": process, "tid": thread}
-    return {"name": span.name, "cat": span.lane, "ts": start, "dur": seconds} | place
+    return {"name": span.name, "cat": span.kind, "ts": start, "dur": seconds} | place
 
 
 def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a program did, from when to when: the last of it, in memory, for whoever asks.
 
-- span: a name, a lane and two moments of this host's monotonic clock, in seconds
-- lane: what spans are told apart by, such as `fetch`; those of one lane may overlap
+- span: a name, a kind and two moments of this host's monotonic clock, in seconds
+- kind: what spans are told apart by, such as `fetch`; those of one kind may overlap
 - steps: spans that follow each other without a gap
 """
 
@@ -26,7 +26,7 @@ class Span(NamedTuple):
     """See the module."""
 
     name: str
-    lane: str
+    kind: str
     began: float
     ended: float
 
@@ -38,19 +38,19 @@ class Spans:
         self._lock = threading.Lock()
         self._kept: deque[Span] = deque(maxlen=SPANS_KEPT)
 
-    def add(self, name: str, lane: str, began: float, ended: float) -> None:
+    def add(self, name: str, kind: str, began: float, ended: float) -> None:
         """Record one that has ended."""
         with self._lock:
-            self._kept.append(Span(name, lane, began, ended))
+            self._kept.append(Span(name, kind, began, ended))
 
     @contextmanager
-    def span(self, name: str, lane: str) -> Iterator[None]:
+    def span(self, name: str, kind: str) -> Iterator[None]:
         """Record the block, however it ends."""
         began = time.monotonic()
         try:
             yield
         finally:
-            self.add(name, lane, began, time.monotonic())
+            self.add(name, kind, began, time.monotonic())
 
     def since(self, moment: float) -> list[Span]:
         """Those that ended after that moment of the monotonic clock, in the order in which they
@@ -62,16 +62,16 @@ class Spans:
 class Steps:
     """Names what was done since the step before. Of one thread."""
 
-    def __init__(self, spans: Spans, lane: str, began: float | None = None) -> None:
+    def __init__(self, spans: Spans, kind: str, began: float | None = None) -> None:
         """began: when the first step began, by default now."""
         self._spans = spans
-        self._lane = lane
+        self._kind = kind
         self._at = time.monotonic() if began is None else began
 
     def done(self, name: str) -> None:
         """The step that ends now, which began where the one before ended."""
         began, self._at = self._at, time.monotonic()
-        self._spans.add(name, self._lane, began, self._at)
+        self._spans.add(name, self._kind, began, self._at)
 
 
 def process_began() -> float:

@@ -87,7 +87,7 @@ def test_a_host_with_another_clock_is_put_onto_this_one() -> None:
 
     def ask(path: str, timeout: float) -> Any:
         now = time.monotonic() + ahead
-        told = [{"name": "work", "lane": "machine", "began": now - 0.01, "ended": now}]
+        told = [{"name": "work", "kind": "machine", "began": now - 0.01, "ended": now}]
         return {"now": now, "spans": told if "since" in path else []}
 
     trace = MoveTrace()
@@ -102,14 +102,14 @@ def test_a_host_with_another_clock_is_put_onto_this_one() -> None:
 @pytest.mark.parametrize(
     "spans",
     [
-        [{"name": "x" * 121, "lane": "m", "began": 0.0, "ended": 1.0}],
-        [{"name": "\x1b[2J", "lane": "m", "began": 0.0, "ended": 1.0}],
-        [{"name": "", "lane": "m", "began": 0.0, "ended": 1.0}],
-        [{"name": "x", "lane": "../m", "began": 0.0, "ended": 1.0}],
-        [{"name": "x", "lane": "m", "began": 2.0, "ended": 1.0}],
-        [{"name": "x", "lane": "m", "began": math.inf, "ended": math.inf}],
-        [{"name": "x", "lane": "m", "began": 0.0, "ended": 1.0, "pid": 1}],
-        [{"name": "x", "lane": "m", "began": 0.0, "ended": 1.0}] * (2 * SPANS_KEPT + 1),
+        [{"name": "x" * 121, "kind": "m", "began": 0.0, "ended": 1.0}],
+        [{"name": "\x1b[2J", "kind": "m", "began": 0.0, "ended": 1.0}],
+        [{"name": "", "kind": "m", "began": 0.0, "ended": 1.0}],
+        [{"name": "x", "kind": "../m", "began": 0.0, "ended": 1.0}],
+        [{"name": "x", "kind": "m", "began": 2.0, "ended": 1.0}],
+        [{"name": "x", "kind": "m", "began": math.inf, "ended": math.inf}],
+        [{"name": "x", "kind": "m", "began": 0.0, "ended": 1.0, "pid": 1}],
+        [{"name": "x", "kind": "m", "began": 0.0, "ended": 1.0}] * (2 * SPANS_KEPT + 1),
     ],
 )
 def test_what_is_no_report_is_refused(spans: list[Any]) -> None:
@@ -125,7 +125,7 @@ def test_what_is_no_report_is_refused(spans: list[Any]) -> None:
 def test_a_host_can_claim_nothing_outside_of_the_move() -> None:
     now = time.monotonic()
     claims = [(0.0, 0.5), (now + 900, now + 901), (0.0, now + 1e9)]
-    told = [{"name": "x", "lane": "m", "began": b, "ended": e} for b, e in claims]
+    told = [{"name": "x", "kind": "m", "began": b, "ended": e} for b, e in claims]
     trace = MoveTrace()
     trace.gather("liar", lambda path, timeout: {"now": now, "spans": told}, "spans")
     (span,) = trace.hosts[0].spans
