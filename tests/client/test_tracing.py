@@ -60,7 +60,7 @@ def test_what_nobody_explains_is_found() -> None:
     assert unexplained(hosts, WAITING) == [(1, 1.5), (4, 6)]
 
 
-def test_what_overlaps_in_a_lane_is_drawn_in_rows() -> None:
+def test_what_overlaps_of_a_kind_is_drawn_in_rows() -> None:
     spans = [Span("one", "fetch", 1.0, 2.0), Span("two", "fetch", 1.5, 3.0), Span("x", "m", 0, 9)]
     drawn = json.loads(chrome([HostSpans("h", Clock(), spans)]))
     events = [event for event in drawn["traceEvents"] if event["ph"] == "X"]
