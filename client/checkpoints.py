@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chunkstore import Media
-from client.endpoints import HOME, compare
+from client.endpoints import compare
 from client.home import HomeService
 from client.journal import Journal, JournalGap
-from client.settings import OWNER
+from client.settings import HOME, OWNER
 from images import SIGNATURE_NAMESPACE, Manifest, Signed
 from replay import OperationsDoubtful
 from satchel.errors import AccessError, IntegrityError, NotFoundError, SatchelError

@@ -5,7 +5,8 @@
 GET  /v1/status   what `satchel status` shows
 GET  /v1/tally    how many operations were answered, by whom, in how long; asks no surrogate
 GET  /v1/plan?at=SURROGATE  the routes there, or to every other surrogate; asks each what it can run
-POST /v1/move     to: SURROGATE, use_media: bool, route; answers when the new replica has joined
+POST /v1/move     to: SURROGATE, use_media: bool, route, trace: bool; answers when the new replica
+                  has joined, with trace: what each host did for it
 GET  /v1/move     done, total: bytes of what only the old surrogate has; 0 while others are awaited
 POST /v1/stop     end the session; answers what home has not yet, once it had time to take it
 """
@@ -51,22 +52,27 @@ def control_app(runner: Runner, front: Front, stop: queue.SimpleQueue[None]) -> 
         body = flask.request.get_json(silent=True)
         fields = body if isinstance(body, dict) else {}
         surrogate, use_media = fields.get("to"), fields.get("use_media", True)
+        traced = fields.get("trace", False)
         route, routes = fields.get("route"), {known.value: known for known in Route}
         if (
             not isinstance(surrogate, str)
             or not isinstance(use_media, bool)
+            or not isinstance(traced, bool)
             or route not in (None, *routes)
         ):
             raise UsageError(
-                "/v1/move needs a JSON object with to: str, use_media: bool, "
+                "/v1/move needs a JSON object with to: str, use_media: bool, trace: bool, "
                 f"route: one of {', '.join(routes)}, or null"
             )
         way = routes[route] if route else None
         try:
-            brought = runner.move(surrogate, use_media=use_media, route=way, progress=moving)
+            brought = runner.move(
+                surrogate, use_media=use_media, route=way, progress=moving, traced=traced
+            )
         finally:
             moving(0, 0)
-        return asdict(brought) | {"route": brought.route.value}
+        told = {"trace": runner.trace.to_json()} if traced else {}
+        return asdict(brought) | {"route": brought.route.value} | told
 
     @app.get("/v1/move")
     def how_far() -> Any:

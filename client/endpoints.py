@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from client.home import HomeService, LongAnswersThere, Wish, answers_limit
 from client.journal import Journal, JournalParted
+from client.settings import HOME
 from replay import (
     Begun,
     Early,
@@ -37,9 +38,6 @@ from wire import AnswerSigner, HandedOver, Link, Links, PeerTimeout, ReplicaStat
 
 if TYPE_CHECKING:
     from client.settings import ClientSettings
-
-HOME = "home"
-"""The name of home's replica among the feeds."""
 
 FOREVER = float("inf")
 
@@ -265,6 +263,10 @@ class SurrogateEndpoint:
         """The replica now; with `wait`, as soon as it is ready or has failed, in seconds."""
         answer = self._link.http.get_json(f"{self._path}?wait={wait}", timeout=wait + timeout)
         return ReplicaStatus.from_json(answer)
+
+    def ask(self, path: str, timeout: float) -> Any:
+        """What the surrogate answers at that path below the replica's, unverified."""
+        return self._link.http.get_json(f"{self._path}/{path}", timeout=timeout)
 
     def quiet(self) -> bool:
         """Whether nothing is being fetched ahead of its machine, as far as is known."""

@@ -151,6 +151,10 @@ class HomeService:
     def status(self) -> ServiceStatus:
         return ServiceStatus.from_json(self.link.http.get_json(self._path))
 
+    def ask(self, path: str, timeout: float) -> Any:
+        """What home answers at that path below the service's."""
+        return self.link.http.get_json(f"{self._path}/{path}", timeout=timeout)
+
     def checkpoint(self) -> tuple[bytes, bytes]:
         """The newest manifest and its signature, neither of them verified."""
         return manifest_in(self.link.http.get_json(f"{self._path}/checkpoint"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from client.configuration import Configuration
-from client.settings import RESERVED, ClientSettings
+from client.settings import HOME, ClientSettings
 from satchel.errors import ConflictError
 from satchel.files import lines_of, write_lines
 from satchel.names import check_name
@@ -55,7 +55,7 @@ def pair_with(
     destination = f"{grant.user}@{address.host}"
     if grant.kind == "home":
         _note_home(grant, address, settings, configuration, own)
-        return Paired("home", RESERVED, destination)
+        return Paired("home", HOME, destination)
     chosen = name or grant.name
     known = settings.surrogates.get(chosen)
     if known and known.destination != destination:
@@ -91,7 +91,7 @@ def _note_home(
     if grant.signer:
         _add_line(settings.allowed_signers, grant.signer)
     configuration.merge(
-        RESERVED,
+        HOME,
         {
             "destination": f"{grant.user}@{address.host}",
             "port": grant.port,

@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from client.endpoints import HOME
 from client.feed import FeedState
 from client.home import HomeService
 from client.session import Session
+from client.settings import HOME
 from satchel.errors import SatchelError
 from wire import Link
 

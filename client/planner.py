@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from client.checkpoints import handed_over, verified
-from client.endpoints import HOME, SurrogateEndpoint
+from client.endpoints import SurrogateEndpoint
 from client.feed import FINAL, Feed, FeedState
 from client.history import History
 from client.home import HomeService
@@ -27,7 +27,7 @@ from client.routes import (
     was_there,
 )
 from client.session import Session
-from client.settings import ClientSettings
+from client.settings import HOME, ClientSettings
 from images import Manifest
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.moments import written_now

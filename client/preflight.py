@@ -14,8 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from chunkstore import MEDIA_KEY_NAMESPACE, Media
-from client.endpoints import HOME
-from client.settings import ClientSettings
+from client.settings import HOME, ClientSettings
 from console import Finding, Severity
 from satchel.errors import SatchelError
 from wire import Links, Peer, described, knows_host

@@ -18,16 +18,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from client.endpoints import HOME, SurrogateEndpoint, SurrogateSilent
+from client.endpoints import SurrogateEndpoint, SurrogateSilent
 from client.feed import FINAL, Feed, FeedState
 from client.home import HomeService, lend_calls, lend_edge
 from client.leftovers import Leftovers
 from client.planner import Begin, Planner
 from client.routes import Route
 from client.session import Session
-from client.settings import ClientSettings
+from client.settings import HOME, ClientSettings
 from client.sources import Sources, chunks_link
 from client.surrogate_keys import SurrogateKeys
+from client.tracing import MoveTrace
 from images import Manifest, blob_root
 from satchel.errors import (
     ConflictError,
@@ -49,6 +50,14 @@ WAIT_SECONDS = 2.0
 """One question whether a replica runs; then it is looked whether the session ends meanwhile."""
 
 INDEPENDENT_LOOK_SECONDS = 0.1
+
+CONNECT = "connect"
+AWAIT_BEGINNING = "wait for what it begins with"
+AWAIT_RUNNING = "wait until it runs"
+AWAIT_JOINED = "wait until it has caught up"
+AWAIT_INDEPENDENT = "wait until it needs its giver no more"
+WAITING = (CONNECT, AWAIT_BEGINNING, AWAIT_RUNNING, AWAIT_JOINED, AWAIT_INDEPENDENT)
+"""Steps in which the client waits for others."""
 
 STATUS_SECONDS = 3.0
 """How long `status` waits for a surrogate."""
@@ -81,6 +90,7 @@ class Replicas:
     manifest: the checkpoint that they are resumed from
     planner:  what moves are planned with
     without_media: the surrogates whose replica was brought up from home alone
+    trace: of the move that is made, or of the one before
     keys: those of surrogates, and which are banned
     """
 
@@ -97,6 +107,7 @@ class Replicas:
         self.changing = threading.RLock()
         self.manifest = manifest
         self.without_media: set[str] = set()
+        self.trace = MoveTrace()
         self._settings = settings
         self._service = service
         self._links = links
@@ -167,6 +178,13 @@ class Replicas:
                 self.drop(surrogate)
                 raise
 
+    def gather(self) -> None:
+        """Have all that take part say what they did for the move; `trace` has it then."""
+        for name, endpoint in dict(self._endpoints).items():
+            self.trace.gather(name, endpoint.ask, "spans")
+        if self._home and (feed := self._session.feed(HOME)) and feed.state not in FINAL:
+            self.trace.gather(HOME, self._home.ask, "spans")
+
     def drop(self, surrogate: str) -> None:
         """End the replica on a surrogate and the link to it. Never fails: it may be gone."""
         with self.changing:
@@ -203,11 +221,13 @@ class Replicas:
     def _bring_up(
         self, surrogate: str, use_media: bool, route: Route, progress: Progress
     ) -> BroughtUp:
-        began = time.monotonic()
+        began, steps = time.monotonic(), self.trace.steps()
         beginning = self._begin_beside(route)
         link, chunks = self._connect(surrogate)
+        steps.done(CONNECT)
         self._leftovers.remove_from(surrogate, link)
         begin = beginning.result() if beginning else self.planner.begin(route, self.manifest)
+        steps.done(AWAIT_BEGINNING)
         if route is Route.FRESH:
             self.manifest = begin.manifest
         giver = begin.giver.name if begin.giver else ""
@@ -232,18 +252,23 @@ class Replicas:
         )
         self._endpoints[surrogate] = endpoint
         self._leftovers.note(surrogate, endpoint.replica)
+        steps.done("offer sources")
         admitted = ReplicaStatus.from_json(link.http.post_json("/v1/replicas", request.to_json()))
         endpoint.signer = self.keys.admit(surrogate, admitted.signer)
+        steps.done("ask for the replica")
         status = self._await_running(endpoint, began, giver)
+        steps.done(AWAIT_RUNNING)
         running = time.monotonic() - began
         cursor = self._cursor(status) if stateful else self._session.journal.base
         feed = self._session.add(endpoint, cursor)
         self._await_joined(feed, began, giver)
+        steps.done(AWAIT_JOINED)
         caught_up = time.monotonic() - began
         replayed = self._session.journal.last - cursor if stateful else 0
         each = feed.catch_up.seconds_each()
         if giver:
             self._await_independent(endpoint, giver, _changed_bytes(begin), progress)
+            steps.done(AWAIT_INDEPENDENT)
         return BroughtUp(
             surrogate=surrogate,
             replica=endpoint.replica,

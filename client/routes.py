@@ -27,7 +27,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from client.endpoints import HOME
+from client.settings import HOME
 
 LOOKED_AT = 5
 """Moves of one kind that count, the newest ones."""

@@ -18,7 +18,7 @@ from chunkstore import Media
 from client.checkpoints import candidates, choose, newest_at_home, require_sealed
 from client.comparison import Divergence
 from client.ending import Ending, Unsent
-from client.endpoints import HOME, HomeEndpoint
+from client.endpoints import HomeEndpoint
 from client.fits import Fit, fits
 from client.home import HomeService
 from client.journal import Journal
@@ -36,8 +36,9 @@ from client.replicas import BroughtUp, Replicas
 from client.routes import Route
 from client.savings import Savings
 from client.session import Session
-from client.settings import ClientSettings
+from client.settings import HOME, ClientSettings
 from client.sources import Sources, chunks_link
+from client.tracing import MOVE, MoveTrace
 from client.trickle import Trickle
 from images import Manifest
 from replay.adapters import EARLY
@@ -188,8 +189,10 @@ class Runner:
         use_media: bool = True,
         route: Route | None = None,
         progress: Progress = silent,
+        traced: bool = False,
     ) -> BroughtUp:
         """Bring up a replica there, then end those on other surrogates (make before break).
+        traced: all are asked what they did for it, before any is ended: `trace` has it then.
 
         By default by the route that is predicted to be the fastest, and where that fails by replay.
         Raises as `Replicas.bring_up`, which says of what `progress` is told.
@@ -198,8 +201,11 @@ class Runner:
         replicas, planner = parts.replicas, parts.replicas.planner
         parts.prestager.end(surrogate)
         with replicas.changing:
+            replicas.trace = MoveTrace()
+            steps = replicas.trace.steps()
             parts.quarantine.forgive(surrogate)
             plan = self.plan(surrogate, use_media=use_media, route=route)
+            steps.done("plan")
             chosen = plan.of(route)
             way = route or (chosen.route if chosen else Route.REPLAY)
             try:
@@ -221,13 +227,21 @@ class Runner:
                     replaying=brought.replay_seconds,
                     seconds=brought.joined_seconds,
                 )
+            if traced:
+                replicas.gather()
             for name in [name for name in replicas.names() if name != surrogate]:
-                replicas.drop(name)
+                with replicas.trace.spans.span(f"end the replica at {name}", MOVE):
+                    replicas.drop(name)
             self._savings.fetched(surrogate, brought.fetched_bytes)
             self._savings.gained(self.session.lead)
             if here := replicas.at(surrogate):
                 parts.prestager.expect(surrogate, replicas.manifest, here.quiet)
             return brought
+
+    @property
+    def trace(self) -> MoveTrace:
+        """Of the last move."""
+        return self._parts.replicas.trace
 
     def go_ahead(self, here: str, other: str | None) -> str | None:
         """The client is about to leave a surrogate: bring what is needed to where it is expected

@@ -9,12 +9,14 @@ import fcntl
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from client.settings import ClientSettings
 from satchel.errors import ConflictError, NotFoundError
 from satchel.names import check_name
-from wire import HttpClient
+
+if TYPE_CHECKING:
+    from wire import HttpClient
 
 LOOK_SECONDS = 0.05
 
@@ -74,6 +76,8 @@ def running_session(settings: ClientSettings, service: str) -> HttpClient:
     path = control_socket(settings, service)
     if not path.exists() or not session_runs(settings, service):
         raise NotFoundError(f"no session of {service} runs here", fix=f"`satchel run {service}`")
+    from wire import HttpClient  # which is most of what such a command imports
+
     return HttpClient(path, peer=f"the session of {service}")
 
 

@@ -21,8 +21,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from client.endpoints import HOME
 from client.kept import decode_rows, encode_rows, load, save
+from client.settings import HOME
 from satchel.errors import IntegrityError
 from satchel.names import check_name
 

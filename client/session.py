@@ -25,7 +25,6 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
 from client.answers import Answer, Pending, Tally
 from client.comparison import Comparison, Divergence
-from client.endpoints import HOME
 from client.feed import FINAL, Endpoint, Feed, FeedState, Read
 from client.foreground import Foreground
 from client.journal import Encode, Journal
@@ -33,7 +32,7 @@ from client.long_answer import LongAnswer
 from client.provisional import Limit, Provisional
 from client.reads import SAMPLES_KEPT, at_random, next_to_ask
 from client.savings import Lead
-from client.settings import Policy
+from client.settings import HOME, Policy
 from replay import Early, Operation, Response
 from satchel.errors import ConflictError, IntegrityError, SatchelError, StateError, UnavailableError
 from satchel.ids import OperationNumber

@@ -21,7 +21,8 @@ from wire import Peer, verify_signer
 if TYPE_CHECKING:
     from chunkstore import SealKeys
 
-RESERVED = "home"
+HOME = "home"
+"""The name of home's replica among the feeds; of no surrogate."""
 
 OWNER = "owner"
 """Who signs checkpoints and the keys of media, as `allowed_signers` names him."""
@@ -115,8 +116,8 @@ class ClientSettings:
             check_name(name, "host")
         for service in self.plugged_services:
             check_name(service, "service")
-        if RESERVED in self.surrogates:
-            raise BadName(f"{RESERVED} cannot name a surrogate", why="it names the home server")
+        if HOME in self.surrogates:
+            raise BadName(f"{HOME} cannot name a surrogate", why="it names the home server")
 
     @property
     def media_keys(self) -> SealKeys:

@@ -14,10 +14,9 @@ from functools import partial
 from flask import Flask
 
 from chunkstore import Media, answering_places
-from client.endpoints import HOME
 from client.foreground import Foreground
 from client.pacing import Way
-from client.settings import ClientSettings
+from client.settings import HOME, ClientSettings
 from wire import (
     ChunkClient,
     Lane,

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chunkstore import Media
-from client.endpoints import HOME
 from client.feed import FINAL
 from client.home import HomeService
 from client.power import Power, Urgency
 from client.refreshing import Refresher, from_home
 from client.replicas import Replicas
 from client.session import Session
+from client.settings import HOME
 from images import Manifest, Signed, oldest_on
 from satchel.errors import SatchelError, StateError
 from satchel.ids import OperationNumber

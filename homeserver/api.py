@@ -9,6 +9,7 @@ GET    /v1/services/S                             ServiceStatus
 DELETE /v1/services/S                             forget it
 POST   /v1/services/S/launch                      boot or resume the first-class replica
 POST   /v1/services/S/stop                        end it
+GET    /v1/services/S/spans?since=SECONDS         SpanReport: its machine's, and requests to home
 GET    /v1/services/S/checkpoint                  the newest manifest and its signature
 POST   /v1/services/S/checkpoint?work=WORD        take one; media: PATH to carry it
 POST   /v1/services/S/lease                       client, take_over
@@ -81,15 +82,18 @@ from replica import PIECE_BYTES, PIECE_SECONDS
 from satchel.errors import UsageError
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.retention import Policy
+from satchel.spans import Spans
 from satchel.typed import Form, Mistyped
 from shares.home import ShareRecord, Terms
 from wire import (
     Lease,
     ServiceStatus,
     Turnstile,
+    answer_spans,
     bound_json,
     chunk_routes,
     install_errors,
+    note_requests,
     octets,
     serve_description,
     streamed,
@@ -123,6 +127,8 @@ def home_app(
     app = flask.Flask("satchel-home", static_folder=None)
     app.json = _AsWritten(app)
     install_errors(app)
+    requests = Spans()
+    note_requests(app, requests)
     bound_json(app)
     works = works or Works()
     app.register_blueprint(_chunks(home))
@@ -136,6 +142,10 @@ def home_app(
     @app.get("/v1/status")
     def status() -> Any:
         return home.status()
+
+    @app.get("/v1/services/<name>/spans")
+    def spans(name: str) -> Any:
+        return answer_spans(*home.service(name).spans, requests)
 
     if shares:
         app.register_blueprint(_shares(shares))

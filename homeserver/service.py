@@ -44,6 +44,7 @@ from satchel.ids import CheckpointId, OperationNumber
 from satchel.moments import moment_after
 from satchel.progress import Progress, silent
 from satchel.retention import Policy, select
+from satchel.spans import Spans
 from wire import HOME_REPLICA, STATEMENT_NAMESPACE, Identity, SignedStatement, Statement
 
 logger = logging.getLogger(__name__)
@@ -161,6 +162,11 @@ class Service:
     @property
     def last_logged(self) -> OperationNumber:
         return self._log.last if self._log else OperationNumber(0)
+
+    @property
+    def spans(self) -> tuple[Spans, ...]:
+        """What its replica did, and when."""
+        return (self._prepared.replica.phases.spans,) if self._prepared else ()
 
     def view(self) -> ServiceView:
         """The state of the service now."""

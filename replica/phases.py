@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Iterator
 
 from replica.profile import IDLE, STEADY, first_of
+from satchel.spans import Spans, Steps
 
 LABEL_LIMIT = 64
 """Kinds of operations that are told apart."""
@@ -17,10 +18,13 @@ class Phases:
     """Of one machine. Its owner enters them one at a time; any thread may look.
 
     now: empty until a machine that boots is ready
+    spans, steps: what starting and freezing it took, and its operations
     """
 
     def __init__(self) -> None:
         self.now = ""
+        self.spans = Spans()
+        self.steps = Steps(self.spans, "machine")
         self._begun: dict[str, None] = {}
         self._labels: set[str] = set()
 
@@ -41,6 +45,7 @@ class Phases:
             self._labels.add(label)
             self.enter(first_of(label))
         try:
-            yield
+            with self.spans.span(self.now, "operations"):
+                yield
         finally:
             self.enter(IDLE)

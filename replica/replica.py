@@ -26,7 +26,7 @@ from typing import TypeVar
 
 from cell import Cells, Seen, left
 from chunkstore import Store, TableRoot
-from guestfiles import GuestShares, ShareHost, SharesUnserved
+from guestfiles import GuestShares, ShareHost
 from hypervisor import (
     FIRST_BOOT_READ_AHEAD_KIB,
     Boot,
@@ -61,12 +61,14 @@ from replica.states import (
     ReplicaState,
     WrongGuest,
     WrongReplicaState,
+    check_shares,
     was_stopped,
 )
 from satchel.errors import SatchelError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
 from satchel.process import printable_tail
 from satchel.rooms import HOST, Room
+from satchel.spans import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -226,10 +228,13 @@ class Replica:
             machine = self._attach(frozen.volumes, resolver, None, attached)
             path = self._run_dir / "device-state"
             path.write_bytes(bring(frozen.device_state))
+            self.phases.steps.done("device state fetched")
             machine.load(path)
+            self.phases.steps.done("device state loaded")
             machine.resume()
             path.unlink()
             self._greet(timeout)
+            self.phases.steps.done("guest answers")
             if self._last != frozen.operation:
                 raise WrongGuest(
                     f"replica {self.id} is not what its checkpoint says",
@@ -249,7 +254,7 @@ class Replica:
         is FAILED then, and of the machine's folder and processes some may be left for `sweep`.
         """
         with self._starting():
-            self._check_shares()
+            check_shares(self.id, self._share_host, shares=self.spec.shares)
             folder = RunFolder(self._run_dir, left=True)
             try:
                 room = left(self._run_dir)
@@ -406,7 +411,7 @@ class Replica:
         """The machine, started on its volumes. `stop` may come at any point: it is looked for
         after each thing that it would have to end."""
         self._driver.check(self.spec)
-        self._check_shares()
+        check_shares(self.id, self._share_host, shares=self.spec.shares)
         self._folder = RunFolder(self._run_dir)
         self._attachment = Attachment.open(
             self._run_dir,
@@ -417,9 +422,11 @@ class Replica:
             unpacked=self._unpacked,
             into=partial(self._room, boot),
         )
+        self.phases.steps.done("volumes attached: nbdkit, nbdfuse")
         attached(self._attachment.volumes)
         self._require(ReplicaState.STARTING)
         self._machine = self._driver.start(self.spec, self._attachment.wiring(self.id), boot)
+        self.phases.steps.done("QEMU started")
         self._require(ReplicaState.STARTING)
         return self._machine
 
@@ -454,17 +461,6 @@ class Replica:
             self._door = StreamDoor(self.door, port, self._agent.attach_streams)
         self._last = self._agent.wait_ready(seconds).last
 
-    def _check_shares(self) -> None:
-        if not self.spec.shares:
-            return
-        if self._share_host is None:
-            raise SharesUnserved(
-                f"replica {self.id} cannot run here",
-                why="its service has shares, and nobody here answers for them",
-                fix="use it at home",
-            )
-        self._share_host.check()
-
     def _normal(self, asked: Operation, raw: Response | None) -> Response:
         payload = raw.payload if raw else b""
         return Response(asked.number, self._adapter.normalise(payload, asked))
@@ -486,12 +482,15 @@ class Replica:
     def _freeze(self, machine: Machine, hold: bool) -> Frozen:
         assert self._attachment is not None
         path = self._run_dir / "device-state"
+        steps = Steps(self.phases.spans, "machine")
         with self._attachment.about_to_commit() as prepared:
             begin, seconds = time.monotonic(), 0.0
             try:
                 machine.pause()
                 machine.save(path)
+                steps.done("paused, device state saved")
                 volumes = self._attachment.commit(self._store, prepared)
+                steps.done("memory and disks committed")
                 if not hold:
                     machine.resume()
                 seconds = time.monotonic() - begin

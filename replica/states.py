@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chunkstore import TableRoot
+from guestfiles import ShareHost, SharesUnserved
 from satchel.errors import IntegrityError, StateError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
 
@@ -42,6 +43,19 @@ def was_stopped(replica: ReplicaId) -> ReplicaFailed:
 
 class WrongGuest(IntegrityError):
     """A resumed guest is not at the operation that its checkpoint names."""
+
+
+def check_shares(replica: ReplicaId, host: ShareHost | None, *, shares: bool) -> None:
+    """Raises SharesUnserved, and what `host` raises, unless it answers for a guest with shares."""
+    if not shares:
+        return
+    if host is None:
+        raise SharesUnserved(
+            f"replica {replica} cannot run here",
+            why="its service has shares, and nobody here answers for them",
+            fix="use it at home",
+        )
+    host.check()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ GET    /v1/status                   HostStatus, with the tenant's replicas
 POST   /v1/fits                     a machine spec: the accelerator it would run under, or why not
 POST   /v1/replicas                 CreateReplica: admit one and begin to resume it
 GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
+GET    /v1/replicas/R/spans?since=SECONDS  SpanReport: what was done for it, and what the tenant
+                                    asked; since: of this host's monotonic clock, else no spans
 POST   /v1/replicas/R/operations?signed=1&early=1&long=1
                                     log records in, response records out, and signatures
 GET    /v1/replicas/R/operations/N/answer?after=N&length=N  a piece of a long answer
@@ -43,14 +45,17 @@ from replay import Response, decode_operations, encode_answers, encode_piece, en
 from replica import PIECE_BYTES, PIECE_SECONDS, Frozen, tables_of
 from satchel.errors import NotFoundError, UsageError
 from satchel.ids import OperationNumber
+from satchel.spans import Spans
 from surrogate.host import Host
 from surrogate.site import brought_routes
 from surrogate.tenant import Tenant
 from wire import (
     JSON_BODY_LIMIT,
     CreateReplica,
+    answer_spans,
     bound_json,
     install_errors,
+    note_requests,
     octets,
     serve_description,
     streamed,
@@ -75,6 +80,8 @@ def surrogate_app(host: Host, tenant: Tenant | None = None, *documents: str | No
     tenant = tenant or host.tenants.account
     app = flask.Flask("satchel-surrogate", static_folder=None)
     install_errors(app)
+    requests = Spans()
+    note_requests(app, requests)
     bound_json(app)
     _count(app, tenant)
     app.register_blueprint(brought_routes(tenant.brought))
@@ -103,6 +110,10 @@ def surrogate_app(host: Host, tenant: Tenant | None = None, *documents: str | No
         hosted = host.replica(replica, tenant)
         hosted.wait_started(min(WAIT_LIMIT, flask.request.args.get("wait", 0.0, float)))
         return hosted.status().to_json()
+
+    @app.get("/v1/replicas/<replica>/spans")
+    def spans(replica: str) -> Any:
+        return answer_spans(*host.replica(replica, tenant).spans, requests)
 
     @app.post("/v1/replicas/<replica>/digest")
     def digest(replica: str) -> Any:

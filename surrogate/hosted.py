@@ -29,6 +29,7 @@ from replica import (
 )
 from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
+from satchel.spans import Spans
 from surrogate.carried import Standby, delta_maker, frozen_at
 from surrogate.fetching import Fetcher, Passing, Tally
 from surrogate.handover import hand_over, taken_over
@@ -156,6 +157,11 @@ class HostedReplica:
                 with contextlib.suppress(OSError):
                     found += volume.overlay.stat().st_blocks * 512
         return found
+
+    @property
+    def spans(self) -> tuple[Spans, ...]:
+        """What was done for it, and when."""
+        return self.replica.phases.spans, self.fetcher.tally.spans
 
     def status(self) -> ReplicaStatus:
         """The replica now, with what it fetched by source."""

@@ -141,6 +141,7 @@ if TYPE_CHECKING:
         Statement,
     )
     from wire.stream_port import StreamPort
+    from wire.traces import SpanReport, TimedSpan, answer_spans, note_requests
     from wire.turnstile import Turnstile
     from wire.upstream import (
         AnswerDamaged,
@@ -235,12 +236,14 @@ __all__ = [
     "SourceAddress",
     "SourceNumbers",
     "Space",
+    "SpanReport",
     "SshHost",
     "SshLink",
     "Staged",
     "StallNumbers",
     "Statement",
     "StreamPort",
+    "TimedSpan",
     "Touched",
     "Turnstile",
     "Upstream",
@@ -248,6 +251,7 @@ __all__ = [
     "VolumeNumbers",
     "WrongKey",
     "allowed_signers_line",
+    "answer_spans",
     "ask_daemon",
     "authority_line",
     "authorized_keys_line",
@@ -268,6 +272,7 @@ __all__ = [
     "listen_unix",
     "metrics_app",
     "not_in_force",
+    "note_requests",
     "octets",
     "open_door",
     "own_address",

@@ -39,9 +39,13 @@ def carry_control(
     @app.post("/v1/move")
     def move() -> Any:
         body = flask.request.get_json(silent=True)
-        surrogate = body.get("to") if isinstance(body, dict) else None
+        fields = body if isinstance(body, dict) else {}
+        surrogate = fields.get("to")
         if not isinstance(surrogate, str):
             raise UsageError("/v1/move needs a JSON object with to: str")
+        if fields.get("trace"):
+            why = "what hosts did is gathered of moves of replayed services only"
+            raise UnsupportedError(f"a move of {runner.service} is not traced", why=why)
         return asdict(runner.move(surrogate)) | {"route": "handover"}
 
     @app.get("/v1/move")

@@ -17,11 +17,10 @@ from chunkstore import Media
 from client.carry.medium import MediumCopy
 from client.carry.shipping import Shipping
 from client.checkpoints import verified
-from client.endpoints import HOME
 from client.home import HomeService
 from client.latest import KnownCopy, LatestCopies
 from client.refreshing import refresh_folder
-from client.settings import ClientSettings
+from client.settings import HOME, ClientSettings
 from images import Manifest, Signed
 from satchel.errors import SatchelError, UnavailableError
 from wire import Link

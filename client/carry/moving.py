@@ -21,10 +21,10 @@ from typing import Any
 from chunkstore import TableRoot
 from client.carry.places import AtHome, AtSurrogate, Offered, Place
 from client.checkpoints import verified
-from client.endpoints import HOME, SurrogateEndpoint
+from client.endpoints import SurrogateEndpoint
 from client.home import HomeService
 from client.leftovers import Leftovers
-from client.settings import ClientSettings
+from client.settings import HOME, ClientSettings
 from client.sources import Sources, chunks_link
 from images import Manifest
 from satchel.errors import SatchelError, StateError, UnavailableError

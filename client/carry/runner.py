@@ -28,14 +28,14 @@ from client.carry.outgoing import Outgoing
 from client.carry.places import AtHome, AtRest, AtSurrogate, Place, SurrogateNotTrusted
 from client.carry.resending import send_again
 from client.checkpoints import newest_at_home
-from client.endpoints import HOME, SurrogateEndpoint
+from client.endpoints import SurrogateEndpoint
 from client.foreground import Foreground
 from client.fronts.ports import LocalPort, served
 from client.fronts.requests import Requests
 from client.fronts.tcp import TcpPort
 from client.home import HomeService
 from client.leftovers import Leftovers
-from client.settings import ClientSettings
+from client.settings import HOME, ClientSettings
 from client.sources import Sources, chunks_link
 from images import Manifest, Signed
 from replay import StreamRelay

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from client.carry.places import Offered
 from client.checkpoints import newest_at_home, verified
-from client.endpoints import HOME
 from client.home import HomeService, manifest_in
+from client.settings import HOME
 from images import Manifest, Signed
 from satchel.errors import ConflictError, SatchelError, UnavailableError
 from wire import Link

@@ -15,11 +15,10 @@ import click
 from chunkstore import Media
 from client.checkpoints import candidates, verified
 from client.configuration import configuration
-from client.endpoints import HOME
 from client.fits import fits, reach
 from client.home import HomeService
 from client.preflight import preflight
-from client.settings import ClientSettings
+from client.settings import HOME, ClientSettings
 from console import exit_code, json_option, show, show_findings
 from images import Manifest
 from replay import Log, encode_operations

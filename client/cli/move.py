@@ -8,7 +8,9 @@ import sys
 import threading
 from concurrent.futures import Future, TimeoutError
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +19,10 @@ from client.running import running_session
 from client.settings import ClientSettings
 from console import bar, json_option, note, show, size
 from satchel.errors import SatchelError
-from wire import HttpClient
+from satchel.spans import Span, Spans, Steps, process_began
+
+if TYPE_CHECKING:
+    from wire import HttpClient
 
 LOOK_SECONDS = 0.2
 """How often the session is asked how far a move is."""
@@ -34,6 +39,12 @@ LOOK_SECONDS = 0.2
     "from the replica on another surrogate, as it is. fresh: from a checkpoint that home takes for "
     "this. [default: the one that `satchel plan` says is the fastest]",
 )
+@click.option(
+    "--trace",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write what client, surrogates and home did, and when, in Chrome's trace format.",
+)
 @json_option
 @click.pass_obj
 def command(
@@ -42,6 +53,7 @@ def command(
     surrogate: str,
     without_media: bool,
     route: str | None,
+    file: Path | None,
     as_json: bool,
 ) -> None:
     """Go on with SERVICE at another surrogate.
@@ -52,12 +64,40 @@ def command(
     `satchel share offloaded`.
     """
     body = {"to": surrogate, "use_media": not without_media, "route": route}
+    body |= {"trace": True} if file else {}
+    own = Steps(spans := Spans(), "command", began=process_began())
+    own.done("program starts")
     session = running_session(settings, service)
     from client.shares import tell_mounts  # which needs what only daemons need
 
     with suppress(SatchelError):  # home gets it all the same, only later
         tell_mounts(settings, "offloaded", None, None)
-    show(_moved(session, body, quiet=as_json), as_json=as_json)
+    own.done("tell mounts")
+    answer = _moved(session, body, quiet=as_json)
+    own.done("the session moves")
+    told = answer.pop("trace", [])
+    show(answer, as_json=as_json)
+    if file:
+        _write_trace(file, told, spans.since(0.0))
+
+
+def _write_trace(file: Path, told: list[Any], own: list[Span]) -> None:
+    """What the session says, with what this program did. Raises as a file that is not written."""
+    from client.replicas import WAITING
+    from client.tracing import HostSpans, chrome, unexplained
+
+    hosts = [HostSpans.from_json(one) for one in told]
+    gaps = [end - begin for begin, end in unexplained(hosts, WAITING)]
+    hosts[0] = replace(hosts[0], spans=[*own, *hosts[0].spans])
+    file.write_text(chrome(hosts), encoding="utf-8")
+    longest = max(gaps, default=0.0)
+    note(
+        f"{file} is for ui.perfetto.dev. Of {sum(gaps):.2f} s nobody says what was done, at most "
+        f"{longest:.2f} s at once."
+    )
+    for host in hosts:
+        if host.missing:
+            note(f"Of {host.host} nothing is known: {host.missing}")
 
 
 def _moved(session: HttpClient, body: dict[str, Any], *, quiet: bool) -> Any:

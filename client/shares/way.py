@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from client.endpoints import HOME
-from client.settings import ClientSettings
+from client.settings import HOME, ClientSettings
 from satchel.errors import IntegrityError, NotFoundError, SatchelError, UsageError
 from shares.node import Caller, Ends, Parking
 from wire import Caller as WireCaller

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from satchel.spans import Spans
 from wire import Priority
 
 STALL_BOUNDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -39,7 +41,10 @@ class Stalls:
 
 
 class Tally:
-    """The numbers of one fetcher. Thread-safe."""
+    """The numbers of one fetcher. Thread-safe.
+
+    spans: its requests and stalls, one by one
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -48,6 +53,7 @@ class Tally:
         self._complaints: dict[str, str] = {}
         self._stalls = Stalls()
         self._unkept = 0
+        self.spans = Spans()
 
     def answer(
         self,
@@ -67,6 +73,8 @@ class Tally:
             count.bytes += size
             count.seconds += seconds
             count.overdue += late
+        now = time.monotonic()
+        self.spans.add(f"{chunks} chunks, {size} B: {priority.value}", source, now - seconds, now)
 
     def fault(self, source: str, error: Exception) -> None:
         """A request without an answer, or a chunk that is not itself."""
@@ -82,6 +90,8 @@ class Tally:
             self._stalls.longest = max(self._stalls.longest, seconds)
             place = sum(seconds > bound for bound in STALL_BOUNDS)
             self._stalls.histogram[place] += 1
+        now = time.monotonic()
+        self.spans.add("machine waits for blocks", "stalls", now - seconds, now)
 
     def unkept(self, blocks: int = 0) -> int:
         """How many blocks were handed on without being kept, these included."""

@@ -10,12 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from client.endpoints import HOME
 from client.fronts import origin
 from client.fronts.proxy import Proxy
 from client.journal import Journal
 from client.provisional import Limit
 from client.session import Session
+from client.settings import HOME
 from replay import Operation
 from replay.adapters import http
 from satchel.ids import OperationNumber

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from client.answers import Answer
-from client.endpoints import HOME, AnswerUnsigned
+from client.endpoints import AnswerUnsigned
 from client.feed import FeedState
 from client.journal import Journal
 from client.provisional import Limit, NotConfirmed
 from client.reads import SAMPLED
 from client.session import Session
-from client.settings import Policy
+from client.settings import HOME, Policy
 from client.surrogate_keys import SurrogateKeyChanged
 from replay import Operation, Response
 from satchel.ids import OperationNumber

@@ -130,8 +130,17 @@ def test_run_use_look_move_and_stop(person: Person) -> None:
     assert sum(tally["first_responses"].values()) == 2
     assert tally["answered_seconds"] > 0
     assert eventually(lambda: len(person.sees("status", "notes")["replicas"]) == 2)
-    moved = person.sees("move", "notes", "--to", "b")
+    trace = person.config.parent / "move.json"
+    moved = person.sees("move", "notes", "--to", "b", "--trace", str(trace))
     assert moved["surrogate"] == "b"
+    events = json.loads(trace.read_text())["traceEvents"]
+    hosts = {e["args"]["name"]: e["pid"] for e in events if e["name"] == "process_name"}
+    assert {*hosts} == {"client", "a", "b", "home"}
+    (whole,) = (e for e in events if e["name"] == "the session moves")
+    (steps,) = ({e["name"] for e in events if e["pid"] == n} for h, n in hosts.items() if h == "b")
+    assert "guest answers" in steps
+    inside = [e for e in events if e["ph"] == "X" and e["cat"] != "command"]
+    assert all(whole["ts"] <= e["ts"] <= whole["ts"] + whole["dur"] for e in inside)
     listed = {(row["service"], row["where"]) for row in person.sees("ls")}
     assert listed >= {("notes", "home"), ("notes", "here"), ("-", "a"), ("-", "b")}
     assert person.sees("stop", "notes") == {"stopped": "notes"}

@@ -8,8 +8,8 @@ import pytest
 
 from client import comparison
 from client.comparison import Comparison, Divergence
-from client.endpoints import HOME
 from client.feed import Feed
+from client.settings import HOME
 from replay import Response
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess

@@ -17,7 +17,6 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 
-from client.endpoints import HOME
 from client.feed import FINAL
 from client.fronts import desktop, open_front
 from client.fronts.desktop import Desktop
@@ -25,6 +24,7 @@ from client.fronts.pixels import NATIVE, PixelFormat
 from client.fronts.viewer import MAX_KEYS
 from client.journal import Journal
 from client.session import Session
+from client.settings import HOME
 from replay import Early, Operation, Response
 from replay.adapters import rfb
 from satchel.errors import UnsupportedError

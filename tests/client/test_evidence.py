@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from client.comparison import Divergence, Said
-from client.endpoints import HOME
 from client.evidence import Case, Evidence
+from client.settings import HOME
 from replay import Operation, Response
 from satchel.ids import CheckpointId, OperationNumber, ReplicaId
 from tests.client.test_comparison import feed

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from client.checkpoints import CheckpointDamaged
-from client.endpoints import HOME, SurrogateEndpoint
+from client.endpoints import SurrogateEndpoint
 from client.history import History
 from client.replicas import Replicas
 from client.routes import CACHE, Made, Route
+from client.settings import HOME
 from satchel.errors import NotFoundError, StateError, UnavailableError
 from tests.client.test_runner import replica_states
 from tests.client.world import World, post

@@ -14,7 +14,6 @@ import pytest
 
 from client import pace, reads
 from client.answers import Answer
-from client.endpoints import HOME
 from client.feed import Feed, FeedState
 from client.history import History
 from client.journal import Journal
@@ -22,7 +21,7 @@ from client.pace import Pace
 from client.planner import Plan, Planner
 from client.routes import Prediction, Route, Situation
 from client.session import NoResponse, Session
-from client.settings import ClientSettings, Policy
+from client.settings import HOME, ClientSettings, Policy
 from replay import Operation
 from replay.adapters import http
 from satchel.errors import NotFoundError

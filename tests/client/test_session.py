@@ -13,10 +13,10 @@ import pytest
 from client import feed as feeds
 from client.answers import Answer
 from client.comparison import Divergence
-from client.endpoints import HOME
 from client.feed import FeedState
 from client.journal import Journal
 from client.session import NoResponse, NotStable, Session
+from client.settings import HOME
 from satchel.errors import (
     CapacityError,
     ConflictError,

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from client.endpoints import HOME
 from client.fronts.proxy import Proxy
 from client.journal import Journal
 from client.long_request import upload
 from client.session import Session
+from client.settings import HOME
 from replay import AgentChannel, Operation
 from replay.adapters import http
 from satchel.ids import OperationNumber

@@ -22,6 +22,8 @@ from wire import (
     ServiceStatus,
     SourceAddress,
     Space,
+    SpanReport,
+    TimedSpan,
 )
 
 REPLICA = ReplicaStatus(
@@ -46,6 +48,7 @@ MESSAGES: list[Message] = [
     HandedOver(OperationNumber(7), {"size": 9}, {"ram": {"size": 1}}, {"size": 2}, 0.25),
     HandedOver(OperationNumber(7), {}, {}, {}, 0.0, pages={"size": 2}, touched={"ram": (3, 4)}),
     REPLICA,
+    SpanReport(2.5, (TimedSpan("device state loaded", "machine", 1.0, 1.25),)),
     HostStatus("a", "0.1.0", Space(1 << 40, 1), Space(2, 2), (REPLICA,), "/run/forwarded"),
     ServiceStatus(
         "notes", CheckpointId("0123456789abcdef"), OperationNumber(2), OperationNumber(1)
