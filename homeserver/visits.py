@@ -58,6 +58,6 @@ def visit(
 def _answered(connection: socket.socket, lost: threading.Event) -> bool:
     deadline = time.monotonic() + ANSWER_SECONDS
     while not lost.is_set() and time.monotonic() < deadline:
-        if readable(connection, _LOOK_SECONDS):
+        if readable([connection], _LOOK_SECONDS):
             return True
     return False
