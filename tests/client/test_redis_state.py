@@ -43,11 +43,17 @@ def server(folder: Path) -> Iterator[Path]:
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([program, CONFIGURATION.absolute(), *own], stdout=log)
         try:
-            assert eventually(place.exists)
+            assert eventually(lambda: listens(place))
             yield place
         finally:
             process.kill()
             process.wait()
+
+
+def listens(place: Path) -> bool:
+    """The socket is made some time before anybody is let in."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(place)) == 0
 
 
 def executed(place: Path, operation: Operation) -> bytes:

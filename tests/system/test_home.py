@@ -81,7 +81,7 @@ def test_never_back_before_the_end(site: Site) -> None:
     assert site.sees("stop", "notes")["unsent"]["last"] >= len(work.acknowledged)
     site.mend_home()
     made = site.home.command("checkpoint", "notes", "--media", site.media, "--json")
-    assert made["reconciled"] >= len(work.acknowledged)
+    assert made["reconciled"] > 0  # not all: the end of the session may have found home again
     assert {"both have it", *work.acknowledged} <= site.titles_at_home()
 
 
