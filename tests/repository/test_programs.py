@@ -131,7 +131,7 @@ def test_a_command_that_runs_begins_without_parts_of_machines(tmp_path: Path) ->
 
 @pytest.mark.parametrize("words", ["move notes --to cafe", "plan notes", "stop notes"])
 def test_what_asks_a_session_begins_without_the_network(words: str, tmp_path: Path) -> None:
-    """`move` had imported 52 modules more, for one name: the links, HTTP, TLS."""
+    """`move` had imported links, HTTP and TLS for the name of home."""
     folders = {f"XDG_{kind}_HOME": str(tmp_path / kind) for kind in ("CONFIG", "STATE", "CACHE")}
     done, imported = start("satchel", *words.split(), **folders, XDG_RUNTIME_DIR=str(tmp_path))
     assert done.returncode == NotFoundError.exit_code
