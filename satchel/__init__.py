@@ -10,6 +10,7 @@
 - `readiness`: waiting until something can be read
 - `rooms`: where the processes of one machine run
 - `progress`: how a long step tells a program what it has done
+- `spans`: what was done when, for traces
 - `moments`: when a version of a thing was made
 - `names`: names that become file names, URLs and host names
 - `retention`: which versions of a thing to keep
@@ -36,6 +37,7 @@ __all__ = [
     "retention",
     "rooms",
     "settings",
+    "spans",
     "toml_lines",
     "typed",
 ]
