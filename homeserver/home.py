@@ -63,11 +63,9 @@ class Home:
         Raises NotFoundError where there is none, StoreLocked where another process has it, and
         CellImpossible.
         """
-        if not settings.identity.exists():
-            raise NotFoundError(f"no home at {settings.data}", fix="`satchel-home init` makes one")
+        self._identity = owner_of(settings)
         self.settings = settings
         self.cells = Cells.of(settings, driver)
-        self._identity = Identity.open(settings.identity)
         self.store = Store.open(settings.store, level=0)
         self._shelf = ServiceShelf(settings.services)
         self._logs: dict[str, Log] = {}
@@ -341,6 +339,13 @@ class Home:
             return None
         check = HomeShares(self.settings, name).check
         return CallHost(lambda: self._calls.of(name).copy(), check)
+
+
+def owner_of(settings: HomeSettings) -> Identity:
+    """The key of the home's owner. Raises NotFoundError where there is no home."""
+    if not settings.identity.exists():
+        raise NotFoundError(f"no home at {settings.data}", fix="`satchel-home init` makes one")
+    return Identity.open(settings.identity)
 
 
 def signers_line(settings: HomeSettings) -> str:

@@ -24,14 +24,13 @@ from console import Desktop, bar, json_option, note, show
 from homeserver.carry import Doubtful
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
-from homeserver.home import media_signing
+from homeserver.home import media_signing, owner_of
 from homeserver.media import media_contents, recover_media, verify_media
 from homeserver.plugged import sync_plugged
 from homeserver.settings import HomeSettings
 from replay import eject_media
 from satchel.errors import IntegrityError, UsageError
 from satchel.progress import Progress
-from wire import Identity
 
 MOUNTED = ("uuid", "path", "generation", "checkpoints", "free_bytes")
 LOGGED = ("service", "checkpoint", "operation", "created", "logged")
@@ -81,7 +80,7 @@ def init(
 
 
 def _seal(settings: HomeSettings, recipients: tuple[Path, ...]) -> NewSeal:
-    sign = media_signing(Identity.open(settings.identity))
+    sign = media_signing(owner_of(settings))
     return new_seal([path.read_text() for path in recipients], sign=sign)
 
 

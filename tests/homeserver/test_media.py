@@ -266,7 +266,7 @@ def test_a_medium_that_a_client_uses_is_not_ejected(
 def test_a_medium_is_found_by_its_uuid_and_ejected(tmp_path: Path, program: Program) -> None:
     root = tmp_path / "a stick"
     with tmpfs(root):
-        made = program.json("media", "init", root)
+        made = program.json("media", "init", root, "--unsealed")
         assert find_media(made["uuid"]) == root
         assert [
             row["path"] for row in program.json("media", "ls") if row["uuid"] == made["uuid"]

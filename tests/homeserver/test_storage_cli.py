@@ -361,7 +361,8 @@ def test_store_by_option_by_variable_and_by_default(tmp_path: Path, disk: Path) 
 
 
 def test_a_command_about_the_home_refuses_another_store(home: Program, tmp_path: Path) -> None:
-    home.json("media", "init", tmp_path)
+    assert "satchel-home init" in home.fails(3, "media", "init", tmp_path)["fix"]
+    home.json("media", "init", tmp_path, "--unsealed")
     for argv in (["serve"], ["service", "ls"], ["launch", "notes"], ["media", "sync", tmp_path]):
         told = home.fails(2, *argv)
         assert told["what"] == f"a home works on its own store, and not on {tmp_path / 'store'}"
