@@ -186,12 +186,20 @@ class FakeMachine:
         return self._failure
 
     def crash(self, why: str = "the test ended it") -> None:
-        """End by itself, as a killed process does: in the middle of what its guest says, too."""
-        if connection := self._connection:
+        """End by itself, as a killed process does: in the middle of what its guest says, too. Then
+        the guest's thread goes on only once the connection is cut; else whoever sees that finds a
+        machine that has failed."""
+        connection = self._connection
+        if at_once := self._changing.acquire(blocking=False):
+            self._fail(why)
+            self._changing.release()
+        if connection is not None:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        with self._changing:
-            self._fail(why)
+        if not at_once:
+            with self._changing:
+                if self._state is not MachineState.STOPPED:
+                    self._fail(why)
 
     def _become(self, state: MachineState) -> None:
         with self._changing:
