@@ -173,7 +173,7 @@ def test_media_commands(bench: Bench, media: Path, program: Program) -> None:
     for command in ("ls", "verify", "eject", "recover", "sync"):
         assert program.fails(3, "media", command, media.parent / "nowhere")["fix"]
     assert "media init" in program.fails(3, "media", "verify", media.parent)["fix"]
-    assert program.fails(5, "media", "init", media)["code"] == "conflict"
+    assert program.fails(5, "media", "init", media, "--unsealed")["code"] == "conflict"
     assert program.fails(3, "media", "verify", "0" * 8 + "-0000-0000-0000-" + "0" * 12)["fix"]
 
 
