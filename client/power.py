@@ -69,36 +69,22 @@ class Means:
 
 @dataclass(frozen=True)
 class _Property:
-    """Of a service on the bus; what its values mean."""
+    """Of the one object of a service on the bus, whose interface has the service's name; what its
+    values mean."""
 
-    address: DBusAddress
+    service: str
     name: str
     means: Callable[[Any], bool]
 
-
-def _property(bus_name: str, path: str, interface: str, name: str) -> tuple[DBusAddress, str]:
-    return DBusAddress(path, bus_name=bus_name, interface=interface), name
+    @property
+    def address(self) -> DBusAddress:
+        path = "/" + self.service.replace(".", "/")
+        return DBusAddress(path, bus_name=self.service, interface=self.service)
 
 
 _PROPERTIES = {
-    METERED: _Property(
-        *_property(
-            "org.freedesktop.NetworkManager",
-            "/org/freedesktop/NetworkManager",
-            "org.freedesktop.NetworkManager",
-            "Metered",
-        ),
-        lambda value: value in _YES,
-    ),
-    BATTERY: _Property(
-        *_property(
-            "org.freedesktop.UPower",
-            "/org/freedesktop/UPower",
-            "org.freedesktop.UPower",
-            "OnBattery",
-        ),
-        lambda value: value is True,
-    ),
+    METERED: _Property("org.freedesktop.NetworkManager", "Metered", lambda value: value in _YES),
+    BATTERY: _Property("org.freedesktop.UPower", "OnBattery", lambda value: value is True),
 }
 
 _SLEEP = MatchRule(
