@@ -499,7 +499,8 @@ def test_who_answers_a_stateless_call_otherwise_than_home_is_in_quarantine() -> 
         Journal(None, None), stateful=False, response_seconds=60.0, on_quarantine=told.append
     )
     home, liar = InProcess(HOME, stateful=False), InProcess("a", stateful=False)
-    liar.says = lambda op: b"a lie"
+    # Home is sent nothing that is answered already, so the lie waits until home has the call.
+    liar.says = lambda op: b"a lie" if eventually(lambda: home.batches) else b"home was not asked"
     home.gate.clear()
     session.add(home, START)
     session.add(liar, START)

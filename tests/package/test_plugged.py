@@ -20,7 +20,8 @@ RULES = sorted((tree.ROOT / "debian" / "udev").glob("*.rules"))
 USER_UNITS = tree.ROOT / "debian" / "user"
 
 LOOK = """
-mount -t tmpfs rules /run/udev
+mount -t tmpfs run /run
+mkdir /run/udev
 cp -r "$1" /run/udev/rules.d
 exec udevadm test --action="$2" "$3" 2>&1
 """
