@@ -52,6 +52,12 @@ SETTINGS = (
     ("surrogate.toml", "surrogate.settings", "SurrogateSettings"),
     ("surrogate.toml, `tenant`", "surrogate.tenant", "TenantCaps"),
 )
+KINDS = {
+    "str": "text", "Path": "path", "int": "whole number", "float": "number", "bool": "true, false",
+}  # fmt: skip
+"""Types of settings in words; others are tables."""
+CHOICES = ("Durability", "Policy")
+"""Types that have a name of their own, of which the meaning lists the values."""
 SHORT = 60
 """Characters that --help of a group has for each command, on a terminal of 80 columns."""
 MADE = "<!-- Made by scripts/reference.py. Change the code, then run it. -->"
@@ -201,10 +207,23 @@ def settings_page() -> str:
         lines += [f"## {title}", "", _row("key", "type", "default", "meaning"), _row(*["---"] * 4)]
         for field in dataclasses.fields(cls):
             shown = _default(field)
-            kind = str(field.type)
+            kind = _kind(str(field.type))
             lines.append(_row(f"`{field.name}`", kind, shown, meanings.get(field.name, "")))
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _kind(annotation: str) -> str:
+    """What a person writes for a field of that type. What is left are tables and names of choices.
+
+    >>> _kind("tuple[str, ...]"), _kind("dict[str, Peer]"), _kind("Literal['a', 'b']")
+    ('list of texts', 'table', 'choice')
+    """
+    if annotation.startswith("tuple["):
+        return f"list of {_kind(annotation[6:-6])}s"
+    if annotation.startswith("Literal[") or annotation in CHOICES:
+        return "choice"
+    return KINDS.get(annotation, "table")
 
 
 def _default(field: dataclasses.Field[Any]) -> str:

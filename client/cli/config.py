@@ -41,6 +41,6 @@ def get(context: click.Context, key: str, as_json: bool) -> None:
 def set_(context: click.Context, key: str, value: str, as_json: bool) -> None:
     """Set KEY to VALUE; comments and all else stay as they are.
 
-    A value that cannot be meant is refused, and changes nothing.
+    A wrong value is refused, and changes nothing.
     """
     show({key: configuration(context).set(key, value)}, as_json=as_json)

@@ -15,8 +15,8 @@ from console import json_option, show
 def command() -> None:
     """Say where you are going.
 
-    The next surrogate has what a service needs before you come. What no path says is expected from
-    where you went before.
+    Then the next surrogate fetches what a service needs before you come. Without a path, Satchel
+    expects you where you went the last times.
     """
 
 
