@@ -77,7 +77,7 @@ class RecipeInvalid(UsageError):
     it, where it was read from a file."""
 
     def __init__(self, name: str, key: str, why: str, place: str = "") -> None:
-        super().__init__(f"{place or f'recipe {name}'}: {key} cannot be meant", why=why)
+        super().__init__(f"{place or f'recipe {name}'}: {key} is wrong", why=why)
         self.name = name
         self.key = key
         self.place = place

@@ -14,10 +14,7 @@ from console import json_option, show
 
 @click.group("config")
 def command() -> None:
-    """What client.toml says.
-
-    docs/settings.md lists every key.
-    """
+    """What client.toml says. `man satchel` lists every key."""
 
 
 @command.command("get")
@@ -25,8 +22,11 @@ def command() -> None:
 @json_option
 @click.pass_context
 def get(context: click.Context, key: str, as_json: bool) -> None:
-    """Show the value of KEY, such as `surrogates.cafe.port`."""
-    value = configuration(context).get(key)
+    """Show the value of KEY, such as `surrogates.cafe.port`.
+
+    If client.toml does not say it, this is the default.
+    """
+    value = configuration(context).in_force(key, context.obj)
     if as_json or isinstance(value, dict):
         show(value, as_json=as_json)
     else:
