@@ -48,10 +48,7 @@ def test_without_a_file_there_is_neither_home_nor_surrogate(tmp_path: Path) -> N
     assert settings.client_name == host_name()
     with pytest.raises(NotFoundError, match=r"no home is known.*`satchel pair CODE --at HOST`"):
         settings.require_home()
-    with pytest.raises(
-        NotFoundError,
-        match="no surrogate cafe: known: none; .* --name cafe`",
-    ):
+    with pytest.raises(NotFoundError, match=r"no surrogate cafe: known: none; .* --name cafe`"):
         settings.surrogate("cafe")
 
 
