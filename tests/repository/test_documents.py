@@ -18,7 +18,7 @@ from tests.repository import tree
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 SHELL_FENCE = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
-INLINE = re.compile(r"`(satchel(?:-home|-surrogate)?\s+[a-z][^`"]*)`")
+INLINE = re.compile(r"`(satchel(?:-home|-surrogate)?\s+[a-z][^`\x22]*)`")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 NAMED = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 
