@@ -86,7 +86,7 @@ def test_a_path_may_begin_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("keep-checkpoints = true", ["keep-checkpoints must be a whole number"]),
         ("allow = 1", ["allow must be true or false"]),
         ("seconds = true", ["seconds must be a number"]),
-        ("home = 1", ["home must be Peer"]),
+        ("home = 1", ["home must be a table"]),
         ("tags = 'a'", ["tags must be"]),
         ("tags = [1]", ["tags must be text in quotes"]),
         ("surrogates = 1", ["surrogates must be"]),

@@ -5,7 +5,7 @@
 import pytest
 
 from satchel.errors import UnavailableError
-from wire import Address, Grant, Invitation, PairRequest, pair, pairing
+from wire import Grant, Invitation, PairRequest, pair, pairing
 
 
 def nobody(request: PairRequest) -> Grant:
@@ -23,9 +23,10 @@ def test_a_code_is_good_for_two_minutes() -> None:
 def test_an_old_code_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairing, "VALID_SECONDS", 0.0)
     with Invitation("home", nobody, listen="127.0.0.1", port=0) as shown:
+        place = shown.address("127.0.0.1", "")
         with pytest.raises(UnavailableError, match="not good any more"):
-            pair(Address("127.0.0.1", shown.port, shown.code, ""), never)
-        with pytest.raises(UnavailableError, match="has expired.*show another one"):
+            pair(place, never)
+        with pytest.raises(UnavailableError, match=r"has expired.*show another one"):
             shown.wait()
     with pytest.raises(UnavailableError, match="listens for two minutes"):
-        pair(Address("127.0.0.1", shown.port, shown.code, ""), never)
+        pair(place, never)
