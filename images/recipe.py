@@ -73,7 +73,7 @@ class RecipeNotFound(NotFoundError):
 
 
 class RecipeInvalid(UsageError):
-    """A recipe that cannot be meant. name: the recipe; key: the key at fault; place: FILE:LINE of
+    """A recipe that is wrong. name: the recipe; key: the key at fault; place: FILE:LINE of
     it, where it was read from a file."""
 
     def __init__(self, name: str, key: str, why: str, place: str = "") -> None:

@@ -37,7 +37,7 @@ _IN_WORDS: dict[Any, str] = {
 
 
 class SettingsError(UsageError):
-    """A settings file that cannot be meant."""
+    """A settings file that is wrong."""
 
 
 def load(cls: type[T], path: Path) -> T:

@@ -9,7 +9,7 @@ import json
 import click
 
 from client.configuration import configuration
-from console import json_option, show
+from console import json_option, note, show
 
 
 @click.group("config")
@@ -29,6 +29,8 @@ def get(context: click.Context, key: str, as_json: bool) -> None:
     value = configuration(context).in_force(key, context.obj)
     if as_json or isinstance(value, dict):
         show(value, as_json=as_json)
+        if value == {}:
+            note(f"{key} is an empty table")
     else:
         click.echo(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
