@@ -27,6 +27,8 @@ ALWAYS = (
 
 LINE = re.compile(r"(?P<wheel>\S+==\S+ --hash=\S+) +# (?P<package>\S+) (?P<minimum>\S+)")
 
+FIELD = re.compile(r"^(Package|Version): (\S+)$", re.MULTILINE)
+
 
 def candidates(packages: list[str]) -> dict[str, str]:
     """The versions that apt would install here, of those that there are. One question: apt reads

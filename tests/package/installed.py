@@ -29,7 +29,7 @@ def with_packages(
         shutil.copy(deb, made.folder / "packages")
     made.run("apt-get", "update")
     began = time.monotonic()
-    made.run("sh", "-c", "apt-get install -y --no-install-recommends /packages/*.deb", seconds=1800)
+    made.run("sh", "-c", "apt-get install -y --no-install-recommends /packages/*.deb")
     took[INSTALLED] = time.monotonic() - began
     for person in PEOPLE:
         made.run("useradd", "--create-home", "--shell", "/bin/bash", person)
@@ -38,10 +38,8 @@ def with_packages(
 
 def tries_everything(root: CleanRoot, took: dict[str, float]) -> Any:
     """What `satchel try` tells an ordinary user who has nothing but the packages."""
-    said = root.run(
-        *("sh", "-c", "ip link set lo up; exec su - ada -c 'satchel try --once --json'"),
-        seconds=1800.0,
-    )
+    command = "ip link set lo up; exec su - ada -c 'satchel try --once --json'"
+    said = root.run("sh", "-c", command)
     told = json.loads(said)
     took.update(told["steps"])
     return told

@@ -15,7 +15,7 @@ import pytest
 
 from tests.needs import requires
 from tests.package.cafe import SERVICE, Cafe, renumbered
-from tests.package.clean_root import CleanRoot, Machine
+from tests.package.clean_root import SECONDS, CleanRoot, Machine
 from tests.package.installed import PROGRAMS, steps, tries_everything, with_packages
 from tests.repository import tree
 from tests.waiting import eventually
@@ -42,7 +42,7 @@ PAIRING_COMMANDS = 5
 @pytest.fixture(scope="module")
 def packages() -> list[Path]:
     """The four debs, made now."""
-    subprocess.run([str(tree.ROOT / "scripts" / "package")], check=True, timeout=1800)
+    subprocess.run([str(tree.ROOT / "scripts" / "package")], check=True, timeout=3600)
     found = sorted((tree.ROOT / "build" / "package").glob("*.deb"))
     debs = [path for path in found if "-dbgsym_" not in path.name]
     assert len(debs) == 4
@@ -149,7 +149,7 @@ def test_a_newcomer_tries_everything(root: CleanRoot, capsys: pytest.CaptureFixt
 def cafe(root: CleanRoot) -> Iterator[Cafe]:
     """All three by hand, in a machine of its own. The image is built before, by the network."""
     build = f"satchel-home init && satchel-home image build {SERVICE}"
-    root.run("su", "-", "ada", "-c", build, seconds=1200.0)
+    root.run("su", "-", "ada", "-c", build)
     with root.booted() as booted:
         booted.run("ip", "link", "set", "lo", "up")
         made = Cafe(booted)
@@ -191,7 +191,7 @@ def test_a_wheel_brings_its_libraries(tmp_path: Path, packages: list[Path]) -> N
     (wheel,) = (tree.ROOT / "build" / "package").glob("satchel-*.whl")
     places = {"PIPX_HOME": str(tmp_path / "home"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | places
-    subprocess.run(["pipx", "install", wheel], check=True, env=environment, timeout=600)
+    subprocess.run(["pipx", "install", wheel], check=True, env=environment, timeout=SECONDS)
     for program in PROGRAMS:
         said = subprocess.check_output([tmp_path / "bin" / program, "--version"], text=True)
         assert said.startswith(f"{program}, version ")
