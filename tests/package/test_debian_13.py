@@ -10,11 +10,15 @@ from collections.abc import Iterator
 import pytest
 
 from tests.needs import requires
-from tests.package.clean_root import CleanRoot
+from tests.package.clean_root import SECONDS, CleanRoot
 from tests.package.installed import PROGRAMS, steps, tries_everything, with_packages
 from tests.repository import tree
 
-pytestmark = [pytest.mark.nightly, requires("root", "mmdebstrap", "fuse")]
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.timeout(SECONDS),
+    requires("root", "mmdebstrap", "fuse"),
+]
 
 MADE = tree.ROOT / "build" / "debian-13" / "satchel" / "build" / "package"
 NO_DEBIAN_13 = 77
@@ -31,7 +35,7 @@ TOOK: dict[str, float] = {}
 def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CleanRoot]:
     """A Debian 13 in which they are installed."""
     argv = [str(tree.ROOT / "scripts" / "debian-13"), "bash", "-ec", BUILD]
-    built = subprocess.run(argv, check=False, timeout=3600)
+    built = subprocess.run(argv, check=False, timeout=SECONDS)
     if built.returncode == NO_DEBIAN_13:
         pytest.skip("no Debian 13 can be made here")
     assert built.returncode == 0
