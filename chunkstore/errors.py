@@ -97,7 +97,7 @@ class StoreState(StateError):
 
 
 class StoreUsage(UsageError):
-    """An argument that cannot be meant."""
+    """An argument that is wrong."""
 
 
 class FileMissing(NotFoundError):

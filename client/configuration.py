@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from satchel.paths import config_dir
 from satchel.settings import SettingsError, from_table
 
 NAME = "client.toml"
+MANUAL = "`man satchel` lists the settings"
 
 
 def configuration(context: click.Context) -> Configuration:
@@ -41,10 +43,24 @@ class Configuration:
         found: Any = self._document().unwrap()
         for word in _words(key):
             if not isinstance(found, dict) or word not in found:
-                raise NotFoundError(
-                    f"{self.path} does not say {key}", fix="docs/settings.md has the defaults"
-                )
+                raise NotFoundError(f"{self.path} does not say {key}", fix=MANUAL)
             found = found[word]
+        return found
+
+    def in_force(self, key: str, settings: ClientSettings) -> Any:
+        """The same, or what counts without it, as TOML would have it. settings: of this file.
+
+        Raises NotFoundError for a key that is none.
+        """
+        try:
+            return self.get(key)
+        except NotFoundError:
+            found = _plain(settings)
+        for word in key.split("."):
+            name = word if isinstance(found, dict) and word in found else word.replace("_", "-")
+            if not isinstance(found, dict) or name not in found:
+                raise NotFoundError(f"there is no setting {key}", fix=MANUAL)
+            found = found[name]
         return found
 
     def set(self, key: str, text: str) -> Any:
@@ -107,6 +123,18 @@ def _words(key: str) -> list[str]:
     if not all(words):
         raise UsageError(f"{key!r} is no key", fix="write it as surrogates.cafe.port")
     return words
+
+
+def _plain(value: Any) -> Any:
+    """A value of a settings class as TOML would have it."""
+    if dataclasses.is_dataclass(value):
+        names = (field.name for field in dataclasses.fields(value))
+        return {name.replace("_", "-"): _plain(getattr(value, name)) for name in names}
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def _value(text: str) -> Any:

@@ -149,19 +149,14 @@ class ClientSettings:
         otherwise: what else the reader could do
         """
         if not self.home.destination:
-            usual = config_dir() / "client.toml"
-            raise NotFoundError(
-                "no home is known",
-                why="" if usual.exists() else f"there is no {usual}",
-                fix=f"say where it is in client.toml: destination in [home]{otherwise}",
-            )
+            fix = "run `satchel-home pair` there, and `satchel pair CODE --at HOST` here"
+            raise NotFoundError("no home is known", fix=fix + otherwise)
         return self.home
 
     def surrogate(self, name: str) -> Peer:
         """The surrogate of that name, or NotFoundError."""
         if name not in self.surrogates:
             known = ", ".join(sorted(self.surrogates)) or "none"
-            raise NotFoundError(
-                f"no surrogate {name}", why=f"known: {known}", fix="add it to client.toml"
-            )
+            fix = f"`satchel pair CODE --at HOST --name {name}` gets to know it"
+            raise NotFoundError(f"no surrogate {name}", why=f"known: {known}", fix=fix)
         return self.surrogates[name]

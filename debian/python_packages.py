@@ -27,13 +27,18 @@ ALWAYS = (
 
 LINE = re.compile(r"(?P<wheel>\S+==\S+ --hash=\S+) +# (?P<package>\S+) (?P<minimum>\S+)")
 
+FIELD = re.compile(r"^(Package|Version): (\S+)$", re.MULTILINE)
 
-def candidate(package: str) -> str:
-    """The version that apt would install here; empty where there is none."""
-    argv = ["apt-cache", "show", "--no-all-versions", package]
+
+def candidates(packages: list[str]) -> dict[str, str]:
+    """The versions that apt would install here, of those that there are. One question: apt reads
+    all of its lists for each."""
+    argv = ["apt-cache", "show", "--no-all-versions", *packages]
     said = subprocess.run(argv, check=False, capture_output=True, text=True).stdout
-    found = re.search(r"^Version: (\S+)$", said, re.MULTILINE)
-    return found[1] if found else ""
+    found = (
+        dict(re.findall(r"^(Package|Version): (\S+)$", one, re.M)) for one in said.split("\n\n")
+    )
+    return {one["Package"]: one["Version"] for one in found if one}
 
 
 def new_enough(version: str, minimum: str) -> bool:
@@ -43,12 +48,14 @@ def new_enough(version: str, minimum: str) -> bool:
 
 def main() -> None:
     vendored, depends = [], list(ALWAYS)
-    for line in Path(__file__).with_name("vendored.txt").read_text().splitlines():
-        if found := LINE.fullmatch(line):
-            if new_enough(candidate(found["package"]), found["minimum"]):
-                depends.append(f"{found['package']} (>= {found['minimum']})")
-            else:
-                vendored.append(found["wheel"])
+    text = Path(__file__).with_name("vendored.txt").read_text()
+    lines = [found for line in text.splitlines() if (found := LINE.fullmatch(line))]
+    versions = candidates([line["package"] for line in lines])
+    for line in lines:
+        if new_enough(versions.get(line["package"], ""), line["minimum"]):
+            depends.append(f"{line['package']} (>= {line['minimum']})")
+        else:
+            vendored.append(line["wheel"])
     Path(sys.argv[1]).write_text("".join(f"{line}\n" for line in vendored))
     Path(sys.argv[2]).write_text(", ".join(depends))
 

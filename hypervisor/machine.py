@@ -73,7 +73,7 @@ ACCELERATORS = ("kvm", "tcg")
 
 
 class SpecInvalid(UsageError):
-    """A machine spec that cannot be meant. field: the name of the field at fault, or empty."""
+    """A machine spec that is wrong. field: the name of the field at fault, or empty."""
 
     def __init__(self, field: str, why: str) -> None:
         what = f"invalid machine spec: {field}" if field else "invalid machine spec"

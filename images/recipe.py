@@ -73,11 +73,11 @@ class RecipeNotFound(NotFoundError):
 
 
 class RecipeInvalid(UsageError):
-    """A recipe that cannot be meant. name: the recipe; key: the key at fault; place: FILE:LINE of
+    """A recipe that is wrong. name: the recipe; key: the key at fault; place: FILE:LINE of
     it, where it was read from a file."""
 
     def __init__(self, name: str, key: str, why: str, place: str = "") -> None:
-        super().__init__(f"{place or f'recipe {name}'}: {key} cannot be meant", why=why)
+        super().__init__(f"{place or f'recipe {name}'}: {key} is wrong", why=why)
         self.name = name
         self.key = key
         self.place = place

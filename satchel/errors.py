@@ -3,7 +3,7 @@
 """The roots of the one exception tree. Leaves live beside the code that raises them.
 
     SatchelError                 exit 1   internal
-    |-- UsageError               exit 2   usage         the request itself cannot be meant
+    |-- UsageError               exit 2   usage         the request itself is wrong
     |-- NotFoundError            exit 3   not-found     nothing of that name is there
     |-- StateError               exit 4   state         right thing, wrong moment
     |-- ConflictError            exit 5   conflict      somebody else holds it, or it exists
@@ -20,10 +20,15 @@ translation are made from them. A leaf may add typed fields, never a new code.
 from __future__ import annotations
 
 import errno
+import re
 from typing import ClassVar
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Numbers of the OSErrors of a write for which there is no room."""
+
+
+_NUMBER = re.compile(r"\[Errno -?\d+\] ")
+"""What Python puts before the words of an OSError, and nobody needs who has the words."""
 
 
 class SatchelError(Exception):
@@ -38,6 +43,7 @@ class SatchelError(Exception):
     wire_code: ClassVar[str] = "internal"
 
     def __init__(self, what: str, *, why: str = "", fix: str = "") -> None:
+        why = _NUMBER.sub("", why)
         super().__init__(what, why, fix)
         self.what = what
         self.why = why
@@ -49,7 +55,7 @@ class SatchelError(Exception):
 
 
 class UsageError(SatchelError):
-    """The request itself cannot be meant: a bad name, a bad number, a contradiction."""
+    """The request itself is wrong: a bad name, a bad number, a contradiction."""
 
     exit_code = 2
     wire_code = "usage"

@@ -25,9 +25,19 @@ from satchel.toml_lines import key_lines, line_of
 
 T = TypeVar("T")
 
+_IN_WORDS: dict[Any, str] = {
+    str: "text in quotes",
+    Path: "a path in quotes",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    tuple: 'a list, such as ["notes"]',
+}
+"""What people write for a value of a type; others are tables."""
+
 
 class SettingsError(UsageError):
-    """A settings file that cannot be meant."""
+    """A settings file that is wrong."""
 
 
 def load(cls: type[T], path: Path) -> T:
@@ -147,12 +157,10 @@ def _convert(hint: Any, value: Any, source: _Source, key: str) -> Any:
         return _path(value, source, key)
     if kind is None and _is_plain(hint, value):
         return hint(value)
-    name = getattr(hint, "__name__", str(hint))
-    if kind is tuple:
-        name = 'a list, such as ["notes"]'
+    wanted = _IN_WORDS.get(kind or hint, "a table")
     if kind is typing.Literal:
-        name = f"one of {', '.join(map(str, inner))}"
-    raise SettingsError(f"{source.place(key)}: {key} must be {name}", why=f"it is {value!r}")
+        wanted = f"one of {', '.join(map(str, inner))}"
+    raise SettingsError(f"{source.place(key)}: {key} must be {wanted}", why=f"it is {value!r}")
 
 
 def _path(value: str, source: _Source, key: str) -> Path:

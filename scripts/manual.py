@@ -22,7 +22,15 @@ from pathlib import Path
 
 import click
 from click.shell_completion import get_completion_class
-from reference import PROGRAMS, arguments_of, commands_of, help_of
+from reference import (
+    PROGRAMS,
+    SETTINGS,
+    arguments_of,
+    commands_of,
+    help_of,
+    name_folders_by_their_variables,
+    settings_of,
+)
 
 from satchel.errors import ROOTS
 
@@ -56,8 +64,20 @@ def man_page(program: str) -> str:
     for path, command in commands_of(package):
         lines += [f".SS {_text(_usage(program, path, command))}", *_paragraphs(command)]
         lines += _options(command)
+    lines += [".SH SETTINGS", *_settings(FILES[program])]
     others = [name for name in PROGRAMS if name != program]
     return "\n".join([*lines, *_ending(program, [*others, *command_pages(program)])]) + "\n"
+
+
+def _settings(file: str) -> Iterator[str]:
+    """What that file may say."""
+    for title, module, name in SETTINGS:
+        if file in title:
+            yield f".SS {_text(title)}"
+            for key, kind, default, meaning in settings_of(module, name):
+                shown = f" [default: {default}]" if default else ""
+                what = f"{meaning[:1].upper()}{meaning[1:]}{shown}"
+                yield from (".TP", f"\\fB{_text(key)}\\fR \\fI{_text(kind)}\\fR", _text(what))
 
 
 def command_pages(program: str) -> dict[str, str]:
@@ -160,6 +180,7 @@ def completion(program: str, shell: str) -> str:
 
 def main() -> None:
     out = Path(sys.argv[1])
+    name_folders_by_their_variables()
     for program in PROGRAMS:
         made = {f"man/{program}/{program}.1": man_page(program)}
         made |= {f"man/{program}/{name}.1": page for name, page in command_pages(program).items()}

@@ -52,6 +52,12 @@ SETTINGS = (
     ("surrogate.toml", "surrogate.settings", "SurrogateSettings"),
     ("surrogate.toml, `tenant`", "surrogate.tenant", "TenantCaps"),
 )
+KINDS = {
+    "str": "text", "Path": "path", "int": "whole number", "float": "number", "bool": "true, false",
+}  # fmt: skip
+"""Types of settings in words; others are tables."""
+CHOICES = ("Durability", "Policy")
+"""Types that have a name of their own, of which the meaning lists the values."""
 SHORT = 60
 """Characters that --help of a group has for each command, on a terminal of 80 columns."""
 MADE = "<!-- Made by scripts/reference.py. Change the code, then run it. -->"
@@ -195,16 +201,40 @@ def settings_page() -> str:
         "",
     ]
     for title, module, name in SETTINGS:
-        cls = getattr(importlib.import_module(module), name)
-        keys = [field.name for field in dataclasses.fields(cls)]
-        meanings = _meanings(cls.__doc__ or "", keys)
         lines += [f"## {title}", "", _row("key", "type", "default", "meaning"), _row(*["---"] * 4)]
-        for field in dataclasses.fields(cls):
-            shown = _default(field)
-            kind = str(field.type)
-            lines.append(_row(f"`{field.name}`", kind, shown, meanings.get(field.name, "")))
+        for key, kind, default, meaning in settings_of(module, name):
+            lines.append(_row(f"`{key}`", kind, default, meaning))
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def settings_of(module: str, name: str) -> Iterator[tuple[str, str, str, str]]:
+    """Key, kind, default and meaning of each setting of a class."""
+    cls = getattr(importlib.import_module(module), name)
+    fields = dataclasses.fields(cls)
+    meanings = _meanings(cls.__doc__ or "", [field.name for field in fields])
+    for field in fields:
+        yield field.name, _kind(str(field.type)), _default(field), meanings.get(field.name, "")
+
+
+def _kind(annotation: str) -> str:
+    """What a person writes for a field of that type. What is left are tables and names of choices.
+
+    >>> _kind("tuple[str, ...]"), _kind("dict[str, Peer]"), _kind("Literal['a', 'b']")
+    ('list of texts', 'table', 'choice')
+    """
+    if annotation.startswith("tuple["):
+        return f"list of {_kind(annotation[6:-6])}s"
+    if annotation.startswith("Literal[") or annotation in CHOICES:
+        return "choice"
+    return KINDS.get(annotation, "table")
+
+
+def name_folders_by_their_variables() -> None:
+    """So that defaults of settings are the same on every machine."""
+    for base in ("CONFIG", "DATA", "STATE", "CACHE", "RUNTIME"):
+        suffix = "DIR" if base == "RUNTIME" else "HOME"
+        os.environ[f"XDG_{base}_{suffix}"] = f"$XDG_{base}_{suffix}"
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
@@ -256,9 +286,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Make the reference pages from the code.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of date")
     check = parser.parse_args().check
-    for base in ("CONFIG", "DATA", "STATE", "CACHE", "RUNTIME"):
-        suffix = "DIR" if base == "RUNTIME" else "HOME"
-        os.environ[f"XDG_{base}_{suffix}"] = f"$XDG_{base}_{suffix}"
+    name_folders_by_their_variables()
     stale = []
     for name, make in PAGES.items():
         page = ROOT / name

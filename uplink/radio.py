@@ -29,7 +29,7 @@ BITS_PER_MB = 8.0
 
 
 class BadRadio(UsageError):
-    """A model of a radio that cannot be meant."""
+    """A model of a radio that is wrong."""
 
 
 class RadioState(Enum):

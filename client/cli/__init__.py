@@ -21,7 +21,7 @@ COMMANDS = {
     "path": "Say where you are going.",
     "plan": "Show the routes of SERVICE to other surrogates.",
     "run": "Use SERVICE on a local port until Ctrl-C or `satchel stop`.",
-    "share": "Shares of home's.",
+    "share": "Folders at home that are shared with other machines.",
     "stats": "Show what surrogates saved you of late.",
     "status": "Show the session of SERVICE.",
     "stop": "End the session of SERVICE and its replicas on surrogates.",

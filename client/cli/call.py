@@ -40,7 +40,7 @@ def command(
 ) -> None:
     """Send one HTTP request to SERVICE; print the first response.
 
-    It is an operation of a running session, executed by every replica.
+    Its session must run; every replica executes the request.
     """
     if not path.startswith("/"):
         raise UsageError(f"{path!r} is no path", fix="a path begins with /")

@@ -9,15 +9,12 @@ import json
 import click
 
 from client.configuration import configuration
-from console import json_option, show
+from console import json_option, note, show
 
 
 @click.group("config")
 def command() -> None:
-    """What client.toml says.
-
-    docs/settings.md lists every key.
-    """
+    """What client.toml says. `man satchel` lists every key."""
 
 
 @command.command("get")
@@ -25,10 +22,15 @@ def command() -> None:
 @json_option
 @click.pass_context
 def get(context: click.Context, key: str, as_json: bool) -> None:
-    """Show the value of KEY, such as `surrogates.cafe.port`."""
-    value = configuration(context).get(key)
+    """Show the value of KEY, such as `surrogates.cafe.port`.
+
+    If client.toml does not say it, this is the default.
+    """
+    value = configuration(context).in_force(key, context.obj)
     if as_json or isinstance(value, dict):
         show(value, as_json=as_json)
+        if value == {}:
+            note(f"{key} is an empty table")
     else:
         click.echo(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
@@ -41,6 +43,6 @@ def get(context: click.Context, key: str, as_json: bool) -> None:
 def set_(context: click.Context, key: str, value: str, as_json: bool) -> None:
     """Set KEY to VALUE; comments and all else stay as they are.
 
-    A value that cannot be meant is refused, and changes nothing.
+    A wrong value is refused, and changes nothing.
     """
     show({key: configuration(context).set(key, value)}, as_json=as_json)

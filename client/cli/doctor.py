@@ -46,7 +46,7 @@ DIFFERS = IntegrityError.exit_code
 @click.option(
     "--choices",
     is_flag=True,
-    help="With --host: which of them each choice of a recipe would reach.",
+    help="With --host: say it for each choice that a recipe has.",
 )
 @json_option
 @click.pass_context
@@ -60,22 +60,20 @@ def command(
 ) -> int:
     """Say what is missing, or whether replicas of SERVICE agree.
 
-    Without SERVICE: everything that is missing, each with its remedy: keys, host keys, connections,
-    the medium, signers. Exits with 4 where something does not work.
+    Without SERVICE, it says everything that is missing at once, each with its remedy: keys, host
+    keys, connections, the medium, signers. Exits with 4 if something does not work.
 
-    With SERVICE, find the first operation that replicas answer differently. Home plays its log on
-    two fresh replicas. Says the likely cause, with its evidence:
-    time, randomness, thread order, network, or chance. The service goes on meanwhile. Exits with 0
-    where both replicas answered alike, with 6 where they differ, with 3 where there is nothing to
-    examine.
+    With SERVICE, it finds the first operation that replicas answer differently. Home plays its log
+    on two fresh replicas, and the service goes on meanwhile. It says the likely cause with its
+    evidence: time, randomness, thread order, network, or chance. Exits with 0 if both replicas
+    answered alike, with 6 if they differ, and with 3 if there is nothing to examine.
 
-    With --host, say instead whether these surrogates can run the newest checkpoint that home has,
-    or the medium with --media: under which accelerator, or why not and what can. Exits with 0
-    where all can, with 10 where one cannot, with 8 where one does not answer.
+    With --host, it says instead whether these surrogates can run SERVICE's newest checkpoint at
+    home, or with --media the one on the medium. For each it says the accelerator, or why not and
+    what can. Exits with 0 if all can, with 10 if one cannot, and with 8 if one does not answer.
 
-    With --choices too, say it for a machine that is portable, for one that only goes on under KVM,
-    and for one that only goes on under emulation. Exits with 8 where one does not answer, else
-    with 0.
+    With --choices too, it says so for three kinds of machine: portable, for KVM only, for emulation
+    only. Exits with 8 if one does not answer, else with 0.
     """
     settings = context.obj
     assert isinstance(settings, ClientSettings)

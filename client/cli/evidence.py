@@ -21,15 +21,17 @@ def command() -> None:
 @command.command("verify")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--home-key", metavar="SHA256:...", help="The fingerprint of home's key.")
-@click.option("--surrogate-key", metavar="SHA256:...", help="That of the surrogate's key.")
+@click.option(
+    "--surrogate-key", metavar="SHA256:...", help="The fingerprint of the surrogate's key."
+)
 @json_option
 def verify(file: Path, home_key: str | None, surrogate_key: str | None, as_json: bool) -> None:
     """Verify that a surrogate and home signed different answers.
 
     FILE is a `proof.json`, or the folder of a case that has one. It needs no session, no settings
     and no secret key. Without --home-key and --surrogate-key it says which keys have signed, and
-    you compare them with what you know of the two. Exits with 0 where both have signed different
-    answers to the same operation, with 6 where that is not shown, with 3 where there is no FILE.
+    you compare them with those that you know. Exits with 0 if both have signed different answers to
+    the same operation, with 6 if FILE does not show that, and with 3 if there is no FILE.
     """
     proof = Proof.read(file)
     proof.verify()

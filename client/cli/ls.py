@@ -22,7 +22,7 @@ COLUMNS = ("service", "where", "state", "operation")
 def command(settings: ClientSettings, as_json: bool) -> None:
     """List the services at home and the surrogates that are known.
 
-    Where home is not reached, the rest is listed, and the exit code says why.
+    If home is out of reach it lists the rest, and the exit code says why.
     """
     services, failed = services_at_home(settings)
     rows = [_row(s["name"], HOME, s["state"], s["last_executed"]) for s in services]

@@ -59,11 +59,11 @@ def eject(settings: ClientSettings, media: str | None, as_json: bool) -> None:
 def plugged(context: click.Context, device: str, as_json: bool) -> None:
     """Run the services on the medium that was plugged in.
 
-    Those that client.toml names in `plugged-services`; without it nothing happens. systemd runs it,
-    as `satchel-plugged@`. The desktop shows where the services are used. When `satchel stop` has
-    ended their sessions the medium is ejected, and the desktop says that it can be pulled out.
-    DEVICE is waited for until it is mounted; a path will do. Media that are not sealed, or that no
-    key here opens, are left alone.
+    `plugged-services` in client.toml names them; without it nothing happens. systemd runs this
+    command, as `satchel-plugged@`. The desktop shows where the services are used. When `satchel
+    stop` has ended their sessions the medium is ejected, and the desktop says that you can pull it
+    out. DEVICE is a device, which may be mounted later, or a path. Media that are not sealed, or
+    that no key here opens, are left alone.
     """
     settings: ClientSettings = context.obj
     if not settings.plugged_services:
@@ -85,12 +85,11 @@ def plugged(context: click.Context, device: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def defrag(settings: ClientSettings, root: Path | None, as_json: bool) -> None:
-    """Lay what a resume reads first in one piece.
+    """Put what a resume reads first into one piece.
 
-    A slow medium streams it then. ROOT is where the medium is mounted [default: the settings'
-    media]. Needs no home: what is to be moved is read from the medium itself. Says in how many
-    pieces it lay, by service, and lies now. Ctrl-C, or pulling it out, leaves what was there
-    before.
+    A slow medium reads one piece faster than many. ROOT is where the medium is mounted [default:
+    the settings' media]. It needs no home. For each service it says in how many pieces this was
+    before, and is now. After Ctrl-C, or when you pull the medium out, everything is as before.
     """
     if root is None and not settings.media:
         raise UsageError("no medium is named", fix="say where it is mounted")
@@ -105,13 +104,15 @@ def defrag(settings: ClientSettings, root: Path | None, as_json: bool) -> None:
 
 @command.command("unlock")
 @click.argument("root", required=False, type=click.Path(path_type=Path, file_okay=False))
-@click.option("--phrase", help="That `media init` printed [default: asked for on the terminal].")
+@click.option(
+    "--phrase", help="The phrase that `media init` printed [default: you are asked for it]."
+)
 @click.pass_obj
 def unlock(settings: ClientSettings, root: Path | None, phrase: str | None) -> None:
     """Open a sealed medium with its recovery phrase.
 
     From then on this client opens it. ROOT is where it is mounted [default: the settings' media].
-    A client whose SSH key `satchel-home media init --for` was given needs no phrase.
+    If you gave your SSH key to `satchel-home media init --for`, you need no phrase.
     """
     if root is None and not settings.media:
         raise UsageError("no medium is named", fix="say where it is mounted")

@@ -27,15 +27,15 @@ MIB = 1 << 20
 @click.option(
     "--buffer-mib",
     type=click.IntRange(min=1),
-    help="MiB of others' content [default: memory / 32].",
+    help="MiB of memory for content from elsewhere [default: 1/32 of all].",
 )
 @click.option(
     "--wait",
     type=click.FloatRange(0, 1_000_000),
     default=30.0,
     show_default=True,
-    help="Seconds for which programs wait for a home that is not reached, until they get an error; "
-    "0: for ever.",
+    help="Seconds that programs wait while home is out of reach, before they get an error; 0: for "
+    "ever.",
 )
 @click.pass_obj
 def command(
@@ -45,13 +45,14 @@ def command(
     buffer_mib: int | None,
     wait: float,
 ) -> None:
-    """Mount SHARE of home's at DIR.
+    """Mount SHARE, a folder at home, at DIR.
 
-    Until Ctrl-C or `fusermount3 -u DIR`. SHARE can be left out where home has one only. Needs no
-    root. A mount that nobody uses leaves home until somebody does (the setting `park_seconds`).
-    What an earlier mount of SHARE could not send is sent first. What home has not yet at the
-    end is sent before the command ends. Where home is not reached it stays in a journal, in the
-    folder `shares` of the setting `state`: the command says so and ends with exit code 8. In the
+    It stays until Ctrl-C or `fusermount3 -u DIR`, and needs no root. You can leave SHARE out if
+    home has only one. First it sends what an earlier mount could not send, and at the end what home
+    lacks. If home is out of reach then, this stays in a journal: the command says so and ends with
+    exit code 8. The journal is in the folder `shares` of the setting `state`.
+
+    A mount that nobody uses leaves home until somebody does (the setting `park_seconds`). In the
     background it logs to `mount.log` in the folder of the setting `state`.
     """
     if len(names) > 2:

@@ -35,9 +35,9 @@ LOOK_SECONDS = 0.2
 @click.option(
     "--route",
     type=click.Choice([route.value for route in Route]),
-    help="replay: from the checkpoint, with the operations since then executed again. handover: "
-    "from the replica on another surrogate, as it is. fresh: from a checkpoint that home takes for "
-    "this. [default: the one that `satchel plan` says is the fastest]",
+    help="replay: from the checkpoint, and execute again what came since. handover: from the "
+    "replica at the old surrogate, as it is. fresh: from a checkpoint that home takes now. "
+    "[default: what `satchel plan` says is the fastest]",
 )
 @click.option(
     "--trace",
@@ -58,10 +58,10 @@ def command(
 ) -> None:
     """Go on with SERVICE at another surrogate.
 
-    A replica is brought up there, then the old one is ended. By a hand-over the old one is needed
-    until all has come that only its surrogate has: the new replica answers meanwhile, and a bar
-    shows how much is still to come. Mounts of shares here send home what was written, as by
-    `satchel share offloaded`.
+    The old replica answers until the new one has started, and is ended then. After a hand-over the
+    new replica answers at once. A bar shows how much must still come from the old surrogate, which
+    is needed until then. Mounts of shares send home what was written here, as `satchel share
+    offloaded` does.
     """
     body = {"to": surrogate, "use_media": not without_media, "route": route}
     body |= {"trace": True} if file else {}

@@ -25,8 +25,8 @@ def command(context: click.Context, code: str, place: str, name: str, as_json: b
     """Get to know the home or surrogate that shows CODE.
 
     CODE is what `satchel-home pair` or `satchel-surrogate admit` shows: satchel://pair?..., or
-    eight digits with --at. Keys are made where they are missing. client.toml, known_hosts and
-    allowed_signers then say what is needed, and nobody edits them by hand.
+    eight digits with --at. It makes keys if they are missing, and writes client.toml, known_hosts
+    and allowed_signers, so you edit nothing by hand.
     """
     settings = context.obj
     assert isinstance(settings, ClientSettings)

@@ -8,15 +8,15 @@ import click
 
 from client.paths import Paths
 from client.settings import ClientSettings
-from console import json_option, show
+from console import json_option, note, show
 
 
 @click.group("path")
 def command() -> None:
     """Say where you are going.
 
-    The next surrogate has what a service needs before you come. What no path says is expected from
-    where you went before.
+    Then the next surrogate fetches what a service needs before you come. Without a path, Satchel
+    expects you where you went the last times.
     """
 
 
@@ -39,6 +39,8 @@ def ls(settings: ClientSettings, as_json: bool) -> None:
     """List the paths, the newest last."""
     rows = [{"path": " ".join(path)} for path in Paths(settings.state).all()]
     show(rows, as_json=as_json, columns=("path",))
+    if not rows:
+        note("no path is known: `satchel path add SURROGATE SURROGATE` says where you go next")
 
 
 @command.command("rm")

@@ -34,9 +34,9 @@ def command(
 ) -> None:
     """Show the routes of SERVICE to other surrogates.
 
-    Seconds are predicted from what moves took before, and from how fast operations are. To `stay`
-    takes nothing: beside it is how fast the nearest replica answers now. Each surrogate is asked
-    whether it can run the machine; one that cannot, or does not answer, is named with the reason.
+    It predicts the seconds from earlier moves and from how fast operations are. The row `stay` says
+    how fast the nearest replica answers now. Each surrogate is asked whether it can run the
+    machine. One that cannot, or does not answer, is named with the reason.
     """
     if history:
         _past(settings, check_name(service, "service"), as_json=as_json)

@@ -49,30 +49,31 @@ MAX_BODY = 1 << 20
     "ports",
     metavar="LOCAL[:PORT]",
     multiple=True,
-    help="Local port, of the guest's PORT where it has several [default: the recipe's, or free].",
+    help="Local port. LOCAL:PORT is for one of several ports of the guest [default: the recipe's, "
+    "or a free one].",
 )
 @click.option(
     "--policy",
     type=click.Choice(typing.get_args(Policy)),
-    help="Who answers what changes nothing [default: the settings' policy].",
+    help="Who answers requests that change nothing [default: the settings' policy].",
 )
 @click.option(
     "--provisional",
     metavar="LIMIT",
-    help="Answers believed without home: 60s,20, one of the two, unlimited [default: the settings' "
-    "provisional].",
+    help="For how long, and how many, answers count before home has confirmed them: 60s,20, or one "
+    "of the two, or unlimited [default: the settings' provisional].",
 )
-@click.option("--take-over", is_flag=True, help="Use it although another client holds it.")
+@click.option("--take-over", is_flag=True, help="Use it although another client uses it.")
 @click.option(
     "--accept-log",
     is_flag=True,
-    help="Take operations on the medium for yours that lack the seal of the service's key.",
+    help="Believe that operations on the medium are yours although they have no seal.",
 )
 @click.option(
     "--accept-older",
     metavar="CHECKPOINT",
     default="",
-    help="Go on from this checkpoint although this client has known a later state.",
+    help="Go on from this checkpoint although there was a later one.",
 )
 @web_option
 @json_option
@@ -93,9 +94,10 @@ def command(
 ) -> None:
     """Use SERVICE on a local port until Ctrl-C or `satchel stop`.
 
-    Home answers from the first moment on; a surrogate's replica joins when it has caught up. Which
-    one is chosen by itself, as `auto` in client.toml says, and chosen again as you walk. On a
-    terminal a map shows how its volumes fill, and from where.
+    Home answers from the first moment on, and a surrogate's replica as soon as it has caught up.
+    Without --at a known surrogate that is near is chosen, and another one as you walk; `auto` in
+    client.toml says whether. On a terminal a map shows how the replica's volumes fill, and from
+    where.
     """
     chosen = [LocalPort.parse(text) for text in ports]
     if surrogate:

@@ -46,7 +46,7 @@ HOT_COLUMNS = ("share", "path", "block", "policy", "overwritten", "threshold")
 
 @click.group("share")
 def command() -> None:
-    """Shares of home's."""
+    """Folders at home that are shared with other machines."""
 
 
 @command.command("ls")
@@ -65,9 +65,9 @@ def ls(settings: ClientSettings, as_json: bool) -> None:
 def recover(settings: ClientSettings, share: str | None, as_json: bool) -> None:
     """Send home what mounts of SHARE, or of all shares, have left.
 
-    A mount that was killed, or was unmounted without home, keeps what home has not in a journal.
-    What others have changed meanwhile becomes a conflict copy beside the file. Mounts that are
-    there are not touched. Ends with exit code 8 where something still waits.
+    A mount that was killed, or unmounted while home was out of reach, keeps in a journal what home
+    lacks. Where others have changed a file meanwhile, yours becomes a conflict copy beside it.
+    Mounts that are in use are left alone. Ends with exit code 8 if something still waits.
     """
     kept = journals(settings)
     names = sorted({left.note.share for left in kept.left(share)})
@@ -93,11 +93,10 @@ def recover(settings: ClientSettings, share: str | None, as_json: bool) -> None:
 def status(settings: ClientSettings, share: str | None, as_json: bool) -> None:
     """Show the mounts of this client, or those of SHARE.
 
-    How far home is behind them (blocks, bytes, and since when at most), what they said to it, which
-    nodes home has gone on without and what it wrote into files from their write logs, and which
-    blocks are written most, with the policy and what it has learned of each. Mounts that have ended
-    are listed as long as home does not have all that was written there, and conflict copies that
-    were made by mounts that are there. What other nodes have tells `satchel-home share status`.
+    It shows how much home lacks (blocks, bytes, seconds), and the messages that were sent. It lists
+    conflict copies, nodes that home has gone on without, and the blocks that are written most. A
+    mount that has ended is listed until home has all that was written there. At home,
+    `satchel-home share status` shows every node.
     """
     found = [
         row for row in (*mounts(settings), *left_behind(settings)) if share in (None, row["share"])
@@ -162,9 +161,9 @@ def offloaded(
 ) -> None:
     """Say that a task went from here to another machine.
 
-    Home has what was written in the files at PATH below SHARE (or in all files) when this returns.
-    Those that no program here has open are closed here, so the task has them alone where it is. No
-    program needs this: it saves the task's first open a wait. `satchel move` does it by itself.
+    When it returns, home has what was written here to the files at PATH below SHARE, or to all
+    files. Files that no program here has open are given up, so the task opens them without a wait.
+    You need not run it: it only saves that wait, and `satchel move` does it by itself.
     """
     _switch(settings, "offloaded", share, paths, as_json)
 
@@ -179,8 +178,8 @@ def returned(
 ) -> None:
     """Say that a task came back from another machine.
 
-    The files at PATH below SHARE, or all that `satchel share offloaded` closed, are opened here
-    again with the first 64 KiB of each.
+    The files at PATH below SHARE are opened here ahead of programs, with the first 64 KiB of each.
+    Without PATH, these are the files that `satchel share offloaded` gave up.
     """
     _switch(settings, "returned", share, paths, as_json)
 
@@ -191,13 +190,13 @@ def returned(
     "--at",
     "root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="An empty folder that is the share for the command [default: one of its own].",
+    help="The empty folder where COMMAND sees the share [default: a new one].",
 )
 @click.option(
     "--session",
     metavar="NAME",
-    help="A name by which this command goes on with the programs of one that was killed. Home has "
-    "each write before the program goes on.",
+    help="Go on with the open files of a command of this NAME that was killed. Each write waits "
+    "until home has it.",
 )
 @click.argument("words", nargs=-1, metavar="COMMAND...", required=True)
 @click.pass_obj
@@ -210,10 +209,9 @@ def run(
 ) -> None:
     """Run COMMAND in SHARE, where nothing can be mounted.
 
-    It needs neither FUSE nor root. COMMAND begins in the share's root, which is SATCHEL_SHARE_ROOT
-    in its environment. A library is preloaded into it and its children, which asks this command for
-    what is below that folder. It has to be linked dynamically to the C library. The exit code is
-    COMMAND's.
+    It needs neither FUSE nor root. COMMAND begins in the share's root folder, and finds its path in
+    SATCHEL_SHARE_ROOT. A library is preloaded into COMMAND and its children, so they have to be
+    linked dynamically to the C library. The exit code is COMMAND's.
     """
     words = words[words[0] == "--" :]
     if not words:

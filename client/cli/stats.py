@@ -22,16 +22,17 @@ COLUMNS = ("surrogate", "operations", "seconds", "bytes", "day")
     type=click.IntRange(1, 366),
     default=7,
     show_default=True,
-    help="So many, today included.",
+    help="How many days to count, today included.",
 )
 @json_option
 @click.pass_obj
 def command(settings: ClientSettings, service: str | None, days: int, as_json: bool) -> None:
     """Show what surrogates saved you of late.
 
-    Of SERVICE, or of all: operations that a surrogate answered before home, the seconds by which it
-    did, the bytes that did not come from home, and the last day. A session notes it after each move
-    and at its end. Carried services are not compared with home, and save nothing here.
+    For each surrogate it counts the operations of SERVICE, or of all services, that it answered
+    before home did, the seconds between, and the bytes that did not come from home. The last column
+    is the last day. A session notes these after each move and at its end. Carried services are not
+    counted, because home does not answer them as well.
     """
     rows = saved_since(settings.state, service, days)
     show([asdict(row) for row in rows], as_json=as_json, columns=COLUMNS)

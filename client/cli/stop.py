@@ -25,7 +25,7 @@ STOP_SECONDS = 60.0
 def command(settings: ClientSettings, service: str, as_json: bool) -> None:
     """End the session of SERVICE and its replicas on surrogates. Home goes on.
 
-    What home does not have yet, because it cannot be reached, stays in the log and is said.
+    If home is out of reach, what it lacks stays in the log, and the command says what that is.
     """
     answer = running_session(settings, service).post_json("/v1/stop", {})
     if not wait_ended(settings, service, STOP_SECONDS):

@@ -31,7 +31,7 @@ def command() -> None:
 def add(context: click.Context, name: str, destination: str, port: int, as_json: bool) -> None:
     """Add surrogate NAME at DESTINATION, as USER@HOST.
 
-    Its host key has to be in known_hosts, and yours has to be let in there.
+    You see to the keys: put its host key into known_hosts, and have its operator let yours in.
     """
     settings = context.obj
     assert isinstance(settings, ClientSettings)
@@ -62,7 +62,7 @@ def rm(context: click.Context, name: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def forget(context: click.Context, name: str, as_json: bool) -> None:
-    """Forget what surrogate NAME signs with, and was proved to do.
+    """Forget the key of surrogate NAME, and proofs against it.
 
     A surrogate that was banned is used again then.
     """

@@ -22,8 +22,8 @@ COLUMNS = ("name", "known", "address", "port", "round_trip_ms", "runs", "load_pe
 def command(settings: ClientSettings, as_json: bool) -> None:
     """List the surrogates that are on this network, or known.
 
-    The nearest is first. `known` is its name in client.toml, `-` where it has none: pair with it
-    first. What a surrogate announces of itself is its own word.
+    The nearest is first. `known` is its name in client.toml. If that is `-`, pair with it first.
+    Nobody checks what a surrogate announces of itself.
     """
     rows = [asdict(row) for row in nearby(settings, surrogates_here())]
     if not as_json:

@@ -34,8 +34,8 @@ def command() -> None:
 def serve_(settings: ClientSettings, as_json: bool) -> None:
     """Stand between programs and the services of client.toml.
 
-    Until Ctrl-C. A program uses http://127.0.0.1:PORT/SERVICE in place of the service's address.
-    What is held at the end stays held, and goes when the daemon runs again.
+    It runs until Ctrl-C. A program uses http://127.0.0.1:PORT/SERVICE in place of the service's
+    address. Uploads that are held at the end stay held, and go when the daemon runs again.
     """
     from client.uplink.control import control_app, control_socket, entries_socket
     from client.uplink.daemon import UplinkDaemon
@@ -73,8 +73,8 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
 def status(settings: ClientSettings, as_json: bool) -> None:
     """Show uploads that are held, and what came of others.
 
-    A conflict says under which name the service has what was uploaded here. A failed one is kept
-    here until `satchel uplink flush --failed` or `satchel uplink forget`.
+    For a conflict it says which name your upload got at the service. A failed upload is kept here
+    until `satchel uplink flush --failed` or `satchel uplink forget`.
     """
     found = _ask(settings, "GET", "/v1/status")
     if as_json:
@@ -97,7 +97,7 @@ def status(settings: ClientSettings, as_json: bool) -> None:
 def stats(settings: ClientSettings, as_json: bool) -> None:
     """Show what was spent and saved since the daemon began.
 
-    Joules are those of a model of the radio, which the settings name; nothing here measures them.
+    Joules are reckoned by a model of the radio, which the settings name. Nothing measures them.
     """
     found = _ask(settings, "GET", "/v1/stats")
     if as_json:
@@ -111,11 +111,11 @@ def stats(settings: ClientSettings, as_json: bool) -> None:
 
 
 @command.command("flush")
-@click.option("--failed", is_flag=True, help="Those too that the service has refused.")
+@click.option("--failed", is_flag=True, help="Also those that the service has refused.")
 @json_option
 @click.pass_obj
 def flush(settings: ClientSettings, failed: bool, as_json: bool) -> None:
-    """Let all uploads go that are held, and wait for them."""
+    """Send all uploads that are held now, and wait for them."""
     show(_ask(settings, "POST", "/v1/flush", {"failed": failed}), as_json=as_json)
 
 
@@ -125,12 +125,12 @@ def flush(settings: ClientSettings, failed: bool, as_json: bool) -> None:
     type=click.FloatRange(0, 7 * 24 * 60),
     default=60.0,
     show_default=True,
-    help="For how long; 0: as usual again.",
+    help="For how long; 0: hold no longer.",
 )
 @json_option
 @click.pass_obj
 def hold(settings: ClientSettings, minutes: float, as_json: bool) -> None:
-    """Let no held upload go before a person says so."""
+    """Keep holding uploads, however long they have waited."""
     show(_ask(settings, "POST", "/v1/hold", {"seconds": minutes * 60}), as_json=as_json)
 
 
@@ -147,12 +147,16 @@ def forget(settings: ClientSettings, number: int, as_json: bool) -> None:
     "run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
 )
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND")
-@click.option("--background", is_flag=True, help="Its uploads may wait; else they go at once.")
 @click.option(
-    "--namespace", is_flag=True, help="Lead its connections with services here, by the kernel."
+    "--background", is_flag=True, help="Its uploads may wait. Without this they go at once."
 )
 @click.option(
-    "--preload", is_flag=True, help="Likewise, by a library before its libcurl or libneon."
+    "--namespace", is_flag=True, help="Lead its connections to services here, by the kernel."
+)
+@click.option(
+    "--preload",
+    is_flag=True,
+    help="The same, by a library that is loaded before its libcurl or libneon.",
 )
 @click.pass_obj
 def run(
@@ -164,8 +168,8 @@ def run(
 ) -> None:
     """Run COMMAND, and say whether a person waits for it.
 
-    Goes for all programs that it starts. Without --namespace and --preload, their requests come to
-    uplink if they are pointed at it. With one of these they keep the service's own address.
+    This holds for all programs that it starts, too. With --namespace or --preload they keep using
+    the service's own address. Without, point them at the address that `uplink serve` prints.
     """
     from client.uplink.programs import MARK
 

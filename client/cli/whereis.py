@@ -29,8 +29,8 @@ COLUMNS = ("service", "where", "what", "state", "operation")
 def command(settings: ClientSettings, service: str | None, as_json: bool) -> None:
     """Say where SERVICE is, or every service.
 
-    Its replicas, as its session here says; its checkpoint on the medium; home's machine, and the
-    client that uses it. Where home is not reached, the rest is listed, and the exit code says why.
+    It lists the replicas of sessions here, checkpoints on the medium, machines at home, and the
+    clients that use them. If home is out of reach it lists the rest, and the exit code says why.
     """
     if service is not None:
         check_name(service, "service")

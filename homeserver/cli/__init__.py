@@ -33,7 +33,7 @@ COMMANDS = {
     "serve-volume": "Export volume NAME over NBD on a Unix socket until Ctrl-C.",
     "service": "The services of this home.",
     "settle": "Compress what imports and checkpoints stored as it was.",
-    "share": "Folders that all nodes see as one tree of files.",
+    "share": "Folders that are shared with other machines.",
     "sshd-config": "Print what sshd needs, so that clients get no shell.",
     "stats": "Show what the store holds.",
     "status": "Show what this host can run, and what runs.",

@@ -16,8 +16,8 @@ from homeserver.cli.doubtful import doubtful_option
 @click.argument("service")
 @click.option(
     "--media",
-    help="A medium, by path or UUID, to bring up to date: its log is reconciled, the new "
-    "checkpoint put onto it.",
+    help="A medium, by path or UUID. Home executes what only its log has, and puts the new "
+    "checkpoint onto it.",
 )
 @doubtful_option
 @json_option

@@ -22,7 +22,7 @@ from homeserver.preflight import preflight
 def command(context: Context, ssh_port: int, authorized_keys: Path, as_json: bool) -> int:
     """Say what is missing at this home, each with its remedy.
 
-    Everything at once. Exits with 4 where something does not work. What compares replicas is
+    It says everything at once. Exits with 4 if something does not work. To compare replicas, use
     `satchel doctor SERVICE`.
     """
     context.require_own_store()

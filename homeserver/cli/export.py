@@ -23,7 +23,7 @@ from satchel.files import new_mode
 def command(context: Context, name: str, file: Path, as_json: bool) -> None:
     """Export volume NAME into FILE, raw and sparse.
 
-    FILE appears when it is complete. While the daemon runs, it does this.
+    FILE appears when it is complete. If the daemon runs, the daemon writes it.
     """
     if str(file) == "-":
         raise UsageError(

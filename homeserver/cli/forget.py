@@ -20,10 +20,10 @@ from satchel.retention import Policy
 RULES = {
     "last": "the newest N",
     "hourly": "the newest of each hour, for N hours that have one",
-    "daily": "the same for days",
-    "weekly": "for weeks",
-    "monthly": "for months",
-    "yearly": "for years",
+    "daily": "the newest of each day, for N days that have one",
+    "weekly": "the newest of each week, for N weeks that have one",
+    "monthly": "the newest of each month, for N months that have one",
+    "yearly": "the newest of each year, for N years that have one",
 }
 COLUMNS = ("kind", "name", "version", "created", "kept")
 
@@ -55,10 +55,10 @@ def command(
 ) -> None:
     """Forget old versions of volumes and old checkpoints.
 
-    What the --keep options do not keep, of volumes and services NAMES, or of all. Each volume with
-    its versions, and each service with its checkpoints, is a series of its own; what any option
-    keeps stays, and the newest checkpoint of a service always does. Without --keep options: forget
-    the volumes NAMES, or single versions NAME@VERSION. The chunks stay until `prune`.
+    The --keep options say what stays, as in restic; the rest is forgotten. NAMES are volumes and
+    services; without them it looks at all. Each volume and each service is counted by itself. The
+    newest checkpoint of each service always stays. Without --keep options it forgets the volumes
+    NAMES, or single versions NAME@VERSION. The chunks stay until `prune`.
     """
     given = {rule: number for rule, number in rules.items() if number is not None}
     rows = _forget(context, names, Policy(**given) if given else None, dry_run=dry_run)

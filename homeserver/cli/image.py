@@ -25,8 +25,14 @@ def command() -> None:
 
 @command.command("build")
 @click.argument("target")
-@click.option("--name", default="", help="What the image of a container or a disk is called.")
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a recipe's key.")
+@click.option("--name", default="", help="The name of the image, of a container or a disk.")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a key of the recipe; repeatable.",
+)
 @click.option("--fresh", is_flag=True, help="Ask Debian again for newer packages.")
 @json_option
 @click.pass_obj
@@ -62,18 +68,18 @@ def build(
 @click.option(
     "--seconds",
     type=click.FloatRange(min=1),
-    help="How long the service may take until it listens; by default 300, a whole disk's 1200.",
+    help="Wait so long for the service to listen [default: 300, for a whole disk 1200].",
 )
 @json_option
 @click.pass_context
 def attempt(click_context: click.Context, name: str, seconds: float | None, as_json: bool) -> None:
-    """Try whether the service of the image NAME replays.
+    """Try whether the service of the image NAME can be replayed.
 
-    The image is booted twice, and both machines execute the recipe's requests.
+    It boots the image twice, and both machines execute the recipe's requests.
 
-    Exit status: 0 if it is as its recipe says (replay, or carry by its contract). 20 if it replays
-    once the recipe has the `needs` and the `tier` that are shown. 21 if it has to be carried. 8,
-    with the console's last words, if the service does not listen; other errors as for any command.
+    Exits with 0 if the service is what its recipe says (replayed or carried). Exits with 20 if it
+    can be replayed once the recipe has the `needs` and the `tier` that are shown, and with 21 if it
+    has to be carried. Exits with 8, and the end of the console's output, if it does not listen.
     """
     from cell import Cells
     from homeserver.trial import Trial, to_json

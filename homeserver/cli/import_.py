@@ -30,10 +30,10 @@ from satchel.progress import Progress
 def command(context: Context, file: Path, name: str, as_it_is: bool, as_json: bool) -> None:
     """Import FILE as the newest version of volume NAME.
 
-    FILE is raw or qcow2; other formats are refused. Durable when it returns. Older versions of NAME
-    stay until `forget`. Says what it took in the store, and how many new blocks have the SHA-1 of
-    another one; they are stored all the same. While the daemon runs, it does this, and leaves room
-    on the disk to machines.
+    FILE is raw or qcow2; other formats are refused. When the command returns, the volume is
+    durable. Older versions of NAME stay until `forget`. It says how much room the store has used
+    for it, and how many new blocks share their SHA-1 with a different block; they are stored all
+    the same. If the daemon runs, the daemon does it, and leaves room on the disk to machines.
     """
     check_name(name, "volume")
 

@@ -56,7 +56,9 @@ recipients_option = click.option(
 @command.command("init")
 @click.argument("root", type=ROOT)
 @recipients_option
-@click.option("--unsealed", is_flag=True, help="Leave in clear what is written to it.")
+@click.option(
+    "--unsealed", is_flag=True, help="Write to it in clear: whoever finds it can read it."
+)
 @json_option
 @click.pass_obj
 def init(
@@ -64,8 +66,9 @@ def init(
 ) -> None:
     """Prepare the medium mounted at ROOT. Other files on it are left alone.
 
-    It is sealed: who finds it learns how much is on it, and nothing else. Home opens it, the
-    clients that `--for` names, and who has the recovery phrase, which is printed once.
+    It is sealed: whoever finds it learns how much is on it, and nothing else. Home can open it, and
+    so can the clients that `--for` names and whoever has the recovery phrase. The phrase is printed
+    once.
     """
     if unsealed and recipients:
         raise UsageError("an unsealed medium needs no keys", fix="leave out --for or --unsealed")
@@ -95,9 +98,9 @@ def rotate(
 ) -> None:
     """Give a sealed medium another key.
 
-    Home has it, the clients that `--for` names, and another recovery phrase. The key before does
-    not open what is written from then on; what is there, it still does. If this is cut off, do it
-    again.
+    Home has the new key, and so do the clients that `--for` names and a new recovery phrase. The
+    old key still opens what is there, and nothing that is written from then on. If this is cut off,
+    do it again.
     """
     root = find_media(media)
     public_keys = [path.read_text() for path in recipients]
@@ -118,8 +121,8 @@ def rotate(
 def revoke(context: Context, media: str) -> None:
     """Refuse a sealed medium that was lost, from now on.
 
-    MEDIA is its UUID, or where it is mounted. Its key is forgotten here, and clients refuse it from
-    when they have met home again.
+    MEDIA is its UUID, or where it is mounted. Home forgets its key, and clients refuse it once they
+    have reached home again.
     """
     uuid = media_uuid(Path(media)) if Path(media).is_dir() else media
     context.settings.media_keys.revoke(uuid)
@@ -141,7 +144,7 @@ def ls(context: Context, media: str | None, as_json: bool) -> None:
 
 @command.command("sync")
 @click.argument("media")
-@click.option("--service", "services", multiple=True, help="Of these only; repeatable.")
+@click.option("--service", "services", multiple=True, help="Only this service; repeatable.")
 @doubtful_option
 @json_option
 @click.pass_obj
@@ -150,8 +153,8 @@ def sync(
 ) -> None:
     """Bring the newest checkpoints that home has onto MEDIA. No machine is paused.
 
-    Only chunks that it lacks are written. Ctrl-C, or pulling it out, leaves what was there before,
-    and the next sync goes on from what was copied.
+    It writes only chunks that the medium lacks. After Ctrl-C, or when you pull the medium out, it
+    has its checkpoints of before, and the next sync goes on from what was copied.
     """
     root = find_media(media)
     with bar("sync", quiet=as_json) as progress:
@@ -184,9 +187,10 @@ def _synced(
 def plugged(context: Context, device: str, as_json: bool) -> None:
     """Sync the medium that was plugged in, and eject it.
 
-    Only where home.toml says `plugged-sync = true`. systemd runs it, as `satchel-home-plugged@`.
-    The desktop shows how far it is, and when the medium can be pulled out. DEVICE is waited for
-    until it is mounted; a path will do. Media that this home did not seal are left alone.
+    It does so only if home.toml says `plugged-sync = true`. systemd runs it, as
+    `satchel-home-plugged@`. The desktop shows how far it is, and when you can pull the medium out.
+    DEVICE is a device, which may be mounted later, or a path. Media that this home did not seal are
+    left alone.
     """
     if not context.settings.plugged_sync:
         note("home.toml does not say `plugged-sync = true`: nothing is done")
@@ -206,11 +210,11 @@ def plugged(context: Context, device: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def defrag(context: Context, media: str, as_json: bool) -> None:
-    """Lay what a resume reads first in one piece.
+    """Put what a resume reads first into one piece.
 
-    A slow medium streams it then. Says in how many pieces it lay, by service, and lies now. What
-    `checkpoint --media` and `sync` write is in order already; this is for media whose checkpoints
-    share much with those before.
+    A slow medium reads one piece faster than many. `checkpoint --media` and `sync` write it in one
+    piece, unless the checkpoint shares much with those before. For each service it says in how many
+    pieces this was before, and is now.
     """
     root = find_media(media)
     if context.serving:
@@ -256,10 +260,10 @@ def eject(context: Context, media: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def recover(context: Context, media: str, as_json: bool) -> None:
-    """Make a generation of what is whole on MEDIA.
+    """Recover the newest whole checkpoints on damaged MEDIA.
 
-    For media whose indexes or commits are damaged or lost: every pack is read, and the newest whole
-    checkpoint of each service is committed. Nothing that a generation names is removed.
+    It is for media whose indexes or commits are damaged or lost. It reads every pack, and commits
+    the newest whole checkpoint of each service. It removes nothing that the medium still names.
     """
     root = find_media(media)
     with bar("recover", quiet=as_json) as progress:

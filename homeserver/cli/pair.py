@@ -60,8 +60,8 @@ def command(
 ) -> None:
     """Show a code by which one laptop gets to know this home.
 
-    The code is good for two minutes and three tries. The laptop runs what is shown. Its key may
-    then use this home and gets no shell, and it knows the keys of this host and of the owner.
+    The code is good for two minutes and three tries. Type on the laptop what is shown. Then its key
+    may use this home, and gets no shell. The laptop knows the keys of this host and its owner.
     """
     context.require_own_store()
     settings = context.settings

@@ -22,8 +22,8 @@ from homeserver.records import needed_roots
 def command(context: Context, dry_run: bool, as_json: bool) -> None:
     """Remove the chunks that nothing needs.
 
-    Chunks of volumes, checkpoints and machines stay. While the daemon runs, it does this, and
-    checkpoints may be taken meanwhile.
+    Chunks of volumes, checkpoints and machines stay. If the daemon runs, the daemon does it, and
+    takes checkpoints meanwhile.
     """
     show(prune(context, dry_run=dry_run, quiet=as_json), as_json=as_json)
 

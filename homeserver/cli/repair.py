@@ -22,16 +22,16 @@ from satchel.errors import IntegrityError
     "sources",
     multiple=True,
     metavar="SOURCE",
-    help="Who may have it: the folder of a store, a medium (path or UUID), the socket of a home or "
-    "a surrogate, or ssh://USER@HOST:PORT; repeatable, asked in this order.",
+    help="Where to look: the folder of a store, a medium (path or UUID), the socket of a home or a "
+    "surrogate, or ssh://USER@HOST:PORT; repeatable, asked in this order.",
 )
 @json_option
 @click.pass_obj
 def command(context: Context, sources: tuple[str, ...], as_json: bool) -> None:
     """Take damaged and lost chunks from other places.
 
-    Reads the whole store. Says which volumes and checkpoints are hurt by what nobody has. Without
-    --from it only looks. The daemon must not run.
+    It reads the whole store, and says which volumes and checkpoints lack something that nobody has.
+    Without --from it only looks. The daemon must not run.
     """
     with ExitStack() as stack:
         store = stack.enter_context(context.open_store())

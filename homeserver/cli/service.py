@@ -40,7 +40,7 @@ def command() -> None:
     "changes",
     multiple=True,
     metavar="KEY=VALUE",
-    help="One of these as a recipe would say it: memory-mib=2048.",
+    help="The same, as in a recipe: memory-mib=2048.",
 )
 @json_option
 @click.pass_obj
@@ -56,8 +56,8 @@ def add(
 ) -> None:
     """Add a service NAME of a built image. `launch` starts it.
 
-    Processors and memory are those of its first boot, and stay. The accelerator may be another one
-    wherever its checkpoint goes on.
+    Processors and memory stay as they are at its first boot. The accelerator may be another one
+    each time that it goes on from a checkpoint.
     """
     wish = {"accelerator": accelerator, "vcpus": vcpus, "memory_mib": memory_mib}
     machine = {key: value for key, value in wish.items() if value is not None}
@@ -81,7 +81,7 @@ def _changed(changes: Sequence[str]) -> dict[str, Any]:
 @json_option
 @click.pass_obj
 def ls(context: Context, as_json: bool) -> None:
-    """List the services, with what each is at."""
+    """List the services, with their state and operations."""
     show(context.daemon().get_json("/v1/services"), as_json=as_json, columns=COLUMNS)
 
 

@@ -17,6 +17,7 @@ from homeserver.cli.context import Context
 def command(context: Context, as_json: bool) -> None:
     """Compress what imports and checkpoints stored as it was.
 
-    Ctrl-C keeps what is done; another call goes on from there. While the daemon runs, it does this.
+    Ctrl-C keeps what is done, and another call goes on from there. If the daemon runs, the daemon
+    does it.
     """
     show(context.tend("settle", "/v1/settle", {}, upkeep.settle, quiet=as_json), as_json=as_json)

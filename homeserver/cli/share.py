@@ -22,14 +22,14 @@ RULE_COLUMNS = ("glob", "policy", "relaxation", "mark")
 GRANT_COLUMNS = ("share", "service", "surrogate", "writable")
 FILE_COLUMNS = ("path", "owned_blocks", "native")
 POLICY_HELP = (
-    "When a writer sends what it wrote to who had the block before: write-invalidate, "
-    "write-update, delayed-update or predicted."
+    "When others get what one machine writes: write-invalidate (when they ask), write-update (at "
+    "once), delayed-update or predicted (when they are expected to ask)."
 )
 
 
 @click.group("share")
 def command() -> None:
-    """Folders that all nodes see as one tree of files."""
+    """Folders that are shared with other machines."""
 
 
 def _seconds(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
@@ -41,7 +41,7 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
 
 @command.command("add")
 @click.argument("path", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--name", help="What nodes know it by [default: the folder's name].")
+@click.option("--name", help="The name of the share [default: the folder's name].")
 @click.option(
     "--policy",
     default="delayed-update",
@@ -62,8 +62,8 @@ def _seconds(context: click.Context, option: click.Parameter, value: float | Non
     type=click.Choice(["sync", "async", "off"]),
     default="async",
     show_default=True,
-    help="Whether a write at its owner waits until home has logged it (sync), is logged soon "
-    "(async) or not at all; an fsync waits with each.",
+    help="When home logs a write: before it returns (sync), soon after (async), or not at all. An "
+    "fsync waits for home in any case.",
 )
 @json_option
 @click.pass_obj
@@ -104,7 +104,7 @@ def add(
     "--path",
     "glob",
     metavar="GLOB",
-    help="Of files whose path in the share is like that; * stands for slashes too.",
+    help="Only for files whose path in the share matches; * stands for slashes too.",
 )
 @click.option("--policy", help=POLICY_HELP)
 @click.option(
@@ -117,10 +117,10 @@ def add(
 @click.option(
     "--mark",
     type=click.Choice(["private", "immutable", "none"]),
-    help="Whether they are private to the node that opens them first, or nobody changes them once "
-    "they are written.",
+    help="private: only the node that opens such a file first uses it. immutable: nobody changes "
+    "it once it is written.",
 )
-@click.option("--forget", is_flag=True, help="Have no rule for these files any more.")
+@click.option("--forget", is_flag=True, help="Remove the rule for these files.")
 @json_option
 @click.pass_obj
 def set_terms(
@@ -133,10 +133,10 @@ def set_terms(
     forget: bool,
     as_json: bool,
 ) -> None:
-    """Change the terms of a share or of files in it.
+    """Change the rules for a share or for files in it.
 
-    The terms are policy, relaxation and mark. They count for files that are opened from then on; of
-    several rules for a file, the one that was set last.
+    They count for files that are opened from then on. Of several rules for a file, the last one
+    that you set counts.
     """
     mark = "" if mark == "none" else mark
     body = {"glob": glob, "policy": policy, "relaxation": relaxation, "forget": forget}
@@ -173,16 +173,17 @@ def rm(context: Context, name: str, as_json: bool) -> None:
 @click.argument("share")
 @click.argument("service")
 @click.argument("surrogate")
-@click.option("--read-only", is_flag=True, help="Its node may only read.")
+@click.option("--read-only", is_flag=True, help="The guest may only read.")
 @json_option
 @click.pass_obj
 def grant(
     context: Context, share: str, service: str, surrogate: str, read_only: bool, as_json: bool
 ) -> None:
-    """Let SERVICE's guest use SHARE by a node at SURROGATE.
+    """Let SERVICE's guest read and write SHARE at SURROGATE.
 
-    SURROGATE is its name in the client's settings. From the next replica there on, what the guest
-    asks of content is done at that surrogate. It may then do with the share what the service may.
+    SURROGATE is its name in the client's settings. From the next replica there on, the guest gets
+    content at that surrogate and no longer from home. The surrogate may then do with the share what
+    the service may.
     """
     body = {"share": share, "service": service, "surrogate": surrogate, "writable": not read_only}
     context.daemon().post_json("/v1/share-grants", body)
@@ -196,7 +197,7 @@ def grant(
 @json_option
 @click.pass_obj
 def revoke(context: Context, share: str, service: str, surrogate: str, as_json: bool) -> None:
-    """Take a grant back. A replica that uses it goes on by home."""
+    """Take a grant back. A replica that uses it goes on through home."""
     context.daemon().delete(f"/v1/share-grants/{share}/{service}/{surrogate}")
     show({"revoked": share, "at": surrogate}, as_json=as_json)
 
@@ -216,7 +217,7 @@ def grants(context: Context, as_json: bool) -> None:
 @click.option(
     "--buffer-mib",
     type=click.IntRange(min=1),
-    help="MiB of others' content [default: memory / 32].",
+    help="MiB of memory for content from elsewhere [default: 1/32 of all].",
 )
 @click.pass_obj
 def mount(
@@ -224,8 +225,8 @@ def mount(
 ) -> None:
     """Mount the share NAME at DIR.
 
-    Until Ctrl-C or `fusermount3 -u DIR`. In the shared folder itself is what home has; here
-    programs of home see the latest of every node, and what they write is seen by every node at
+    It stays until Ctrl-C or `fusermount3 -u DIR`. Programs at home use DIR and not the shared
+    folder itself: at DIR they read the latest of every node, and every node sees what they write at
     once. In the background it logs to `mount.log` in the folder of the setting `data`.
     """
     from shares.mount import (  # most commands need no mount
@@ -264,10 +265,10 @@ def mount(
 @json_option
 @click.pass_obj
 def status(context: Context, name: str | None, as_json: bool) -> None:
-    """Show of a share, or of all, who is how far behind.
+    """Show the nodes of a share, or of all, and what is behind.
 
-    And what was sent, and what the write log has. How far home is behind of a file that one node
-    alone has open, that node knows: `satchel share status` there.
+    It also shows what was sent and what the write log has. If one node alone has a file open, only
+    that node knows how far home is behind: run `satchel share status` there.
     """
     daemon = context.daemon()
     names = [name] if name else [share["name"] for share in daemon.get_json("/v1/shares")]

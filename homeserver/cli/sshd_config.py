@@ -17,9 +17,9 @@ from wire import door_settings, sshd_snippet
 def command(user: str | None) -> None:
     """Print what sshd needs, so that clients get no shell.
 
-    Put it into a file in /etc/ssh/sshd_config.d and reload sshd. It holds for every key of the
-    account, yours too. Without it the lines that `satchel-home pair` writes do the same, each for
-    one key.
+    Put it into a file in /etc/ssh/sshd_config.d and reload sshd. Then no key of the account gets a
+    shell, not even yours. You may leave it out: `satchel-home pair` writes lines that do the same
+    for one key each.
     """
     settings = door_settings(f"{program_path()} door")
     click.echo(sshd_snippet(user or getpass.getuser(), settings))

@@ -19,8 +19,8 @@ from satchel.errors import IntegrityError
 def command(context: Context, as_json: bool) -> None:
     """Check the store: each record's checksum and both hashes.
 
-    Says which volumes and checkpoints are hurt. While the daemon runs, it does this, and goes on
-    with everything else but a prune.
+    It says which volumes and checkpoints are hurt. If the daemon runs, the daemon does it, and does
+    all else meanwhile, but no prune.
     """
     opened = context.open_store_to_read
     report = context.tend("verify", "/v1/verify", {}, upkeep.verify, quiet=as_json, opened=opened)

@@ -34,8 +34,8 @@ def command(
 ) -> None:
     """Show a code by which one guest gets in for 12 hours.
 
-    The code is good for two minutes and three tries. The guest runs what is shown, gets a
-    certificate, and from then on knows this site by its authority. Nobody edits a file.
+    The code is good for two minutes and three tries. The guest types what is shown, and gets a
+    certificate. Nobody edits a file.
     """
     authority = Authority.open(settings.authority)
     name, account = settings.name or host_name(), user or getpass.getuser()

@@ -44,8 +44,8 @@ def init(
 ) -> None:
     """Make the keys, and certify this host.
 
-    Says what sshd's configuration needs: three lines. Where the keys are there already, certifies
-    this host again, as after its address has changed.
+    It prints the three lines that sshd's configuration needs. Run it again after the address of
+    this host has changed: it keeps the keys, and certifies the host again.
     """
     folder = settings.authority
     try:

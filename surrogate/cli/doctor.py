@@ -29,8 +29,8 @@ def command(
 ) -> int:
     """Say what is missing at this surrogate, each with its remedy.
 
-    Everything at once, so ask as root: sshd tells nobody else what it does. Exits with 4 where
-    something does not work, or a guest's key gets more than a door.
+    It says everything at once. Run it as root, because sshd tells nobody else what it does. Exits
+    with 4 if something does not work, or if a guest's key gets more than a door.
     """
     findings = preflight(settings, user or getpass.getuser(), config)
     show_findings(findings, as_json=as_json)

@@ -33,8 +33,10 @@ CONTROL_MAX_BODY = 1 << 20
 @json_option
 @click.pass_obj
 def command(settings: SurrogateSettings, web: int | None, as_json: bool) -> None:
-    """Run the surrogate until Ctrl-C. Its replicas end with it. After SIGHUP, or where it was
-    killed, they go on, and the surrogate that is started next goes on with them."""
+    """Run the surrogate until Ctrl-C. Its replicas end with it.
+
+    After SIGHUP, or if it is killed, the replicas go on, and the next surrogate takes them over.
+    """
     for folder in (settings.run, settings.forwarded):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     let_cells_read(settings.data)

@@ -384,8 +384,7 @@ def test_without_settings_it_is_said_what_is_missing(
     for kind in ("CONFIG_HOME", "DATA_HOME", "STATE_HOME", "RUNTIME_DIR"):
         monkeypatch.setenv(f"XDG_{kind}", str(tmp_path / kind))
     missing = (
-        f"no home is known: there is no {tmp_path}/CONFIG_HOME/satchel/client.toml; "
-        "say where it is in client.toml: destination in [home]"
+        "no home is known; run `satchel-home pair` there, and `satchel pair CODE --at HOST` here"
     )
     done = types("run", "notes")
     assert (done.returncode, done.stdout) == (3, "")

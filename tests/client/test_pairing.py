@@ -287,6 +287,8 @@ def test_settings_are_changed_and_comments_stay(laptop: Machine) -> None:
     laptop.sees("satchel", "config", "set", "home.port", "2222")
     assert laptop.types("satchel", "config", "get", "home.port").stdout == "2222\n"
     assert laptop.types("satchel", "config", "get", "home.colour").returncode == 3
+    assert laptop.types("satchel", "config", "get", "auto-mib").stdout == "512\n"
+    assert laptop.types("satchel", "config", "get", "home.trusted").stdout == "false\n"
     before = config.read_text()
     assert "# mine" in before
     assert "# of me" in before

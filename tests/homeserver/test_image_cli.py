@@ -46,7 +46,7 @@ def test_what_is_set_of_a_service_is_a_key_of_its_machine(tmp_path: Path) -> Non
     for change, words in (
         ("vpcus=2", "did you mean vcpus"),
         ("vcpus", "KEY=VALUE"),
-        ("memory-mib=much", "memory-mib must be int"),
+        ("memory-mib=much", "memory-mib must be a whole number"),
         ("memory-mib=1", "is not between"),
     ):
         error = program.fails(2, "service", "add", "notes", "--set", change)

@@ -80,8 +80,8 @@ def test_keys_are_changed_as_they_are_written_in_toml_or_bare() -> None:
     [
         ("memory-mib", UsageError, "KEY=VALUE"),
         ("memory=1", SettingsError, "--set: unknown key memory; did you mean memory-mib"),
-        ("memory-mib=much", SettingsError, "memory-mib must be int"),
-        ("memory-mib=1", RecipeInvalid, "memory-mib cannot be meant"),
+        ("memory-mib=much", SettingsError, "memory-mib must be a whole number"),
+        ("memory-mib=1", RecipeInvalid, "memory-mib is wrong"),
     ],
 )
 def test_a_change_that_cannot_be_meant(change: str, error: type[Exception], words: str) -> None:
@@ -110,11 +110,11 @@ path = "/"
 @pytest.mark.parametrize(
     ("key", "request_key", "line", "words"),
     [
-        ("memory-mib = 9", "", 8, "memory-mib cannot be meant"),
+        ("memory-mib = 9", "", 8, "memory-mib is wrong"),
         ("memroy-mib = 90", "", 8, "unknown key memroy-mib; did you mean memory-mib"),
-        ("port = 'http'", "", 8, "port must be int"),
+        ("port = 'http'", "", 8, "port must be a whole number"),
         ("", "methud = 'GET'", 14, r"unknown key rehearsal\[2\].methud; did you mean method"),
-        ("", "path = 3", 14, r"rehearsal\[2\].path must be str"),
+        ("", "path = 3", 14, r"rehearsal\[2\].path must be text in quotes"),
         ("needs = [", "", 0, r"cannot read .*recipe\.toml"),
     ],
 )

@@ -8,7 +8,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,17 +15,21 @@ import pytest
 
 from tests.needs import requires
 from tests.package.cafe import SERVICE, Cafe, renumbered
-from tests.package.clean_root import CleanRoot, Machine
+from tests.package.clean_root import SECONDS, CleanRoot, Machine
+from tests.package.installed import PROGRAMS, steps, tries_everything, with_packages
 from tests.repository import tree
 from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.nightly,
+    pytest.mark.timeout(SECONDS),
     requires("root", "mmdebstrap", "dh", "dh_python3", "lintian", "fuse"),
 ]
 
+MADE = "SATCHEL_PACKAGES_MADE"
+"""Set in the environment: `build/package` has the packages of this tree."""
+
 SURROGATE = "satchel-surrogate.service"
-PROGRAMS = ("satchel", "satchel-home", "satchel-surrogate")
 SUITE = platform.freedesktop_os_release()["VERSION_CODENAME"]
 """The Debian that packages are built for here."""
 
@@ -42,8 +45,9 @@ PAIRING_COMMANDS = 5
 
 @pytest.fixture(scope="module")
 def packages() -> list[Path]:
-    """The four debs, made now."""
-    subprocess.run([str(tree.ROOT / "scripts" / "package")], check=True, timeout=1800)
+    """The four debs, made now; or before, where the environment says so."""
+    if MADE not in os.environ:
+        subprocess.run([str(tree.ROOT / "scripts" / "package")], check=True, timeout=SECONDS)
     found = sorted((tree.ROOT / "build" / "package").glob("*.deb"))
     debs = [path for path in found if "-dbgsym_" not in path.name]
     assert len(debs) == 4
@@ -54,19 +58,10 @@ def packages() -> list[Path]:
 def root(tmp_path_factory: pytest.TempPathFactory, packages: list[Path]) -> Iterator[CleanRoot]:
     """A Debian in which they are installed, with what `satchel try` wants, and two people."""
     folder = tmp_path_factory.mktemp("clean")
-    made = CleanRoot.make(folder / "root", SUITE, ["systemd-sysv", "iproute2", "openssh-server"])
-    (made.folder / "packages").mkdir()
-    for deb in packages:
-        shutil.copy(deb, made.folder / "packages")
+    made = with_packages(folder, SUITE, packages, TOOK)
     (made.folder / "newer").mkdir()
     for deb in renumbered(packages, folder, NEWER):
         shutil.copy(deb, made.folder / "newer")
-    made.run("apt-get", "update")
-    began = time.monotonic()
-    made.run("sh", "-c", "apt-get install -y --no-install-recommends /packages/*.deb")
-    TOOK["packages installed, with what they need"] = time.monotonic() - began
-    for person in ("ada", "bob"):
-        made.run("useradd", "--create-home", "--shell", "/bin/bash", person)
     yield made
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -88,6 +83,28 @@ def test_lintian_finds_nothing(packages: list[Path]) -> None:
 def test_programs_say_their_version(root: CleanRoot) -> None:
     for program in PROGRAMS:
         assert root.run(program, "--version").startswith(f"{program}, version ")
+
+
+BASH = """
+source /usr/share/bash-completion/completions/satchel-home
+COMP_WORDS=(satchel-home image build not) COMP_CWORD=3
+_satchel_home_completion satchel-home
+echo "${COMPREPLY[@]}"
+"""
+ZSH = "autoload -U compinit; compinit -u -D; echo $_comps[satchel] $_comps[satchel-surrogate]"
+
+
+def test_shells_and_man_find_what_the_packages_bring(root: CleanRoot) -> None:
+    """In the places where each of them looks by itself; a name completes, too."""
+    wanted = ("zsh", "fish", "man-db", "bash-completion")
+    root.run("apt-get", "install", "-y", "--no-install-recommends", *wanted)
+    assert root.run("bash", "-c", BASH).split() == ["notes"]
+    said = root.run("fish", "-c", "complete -C 'satchel-home image build not'")
+    assert said.split() == ["notes"]
+    assert root.run("zsh", "-c", ZSH).split() == ["_satchel", "_satchel-surrogate"]
+    assert "plugged_services" in root.run("sh", "-c", "man satchel | col -b")
+    for page in (*PROGRAMS, "satchel-run", "satchel-home-image", "satchel-surrogate-admit"):
+        assert root.run("man", "-w", page).strip().startswith("/usr/share/man/man1/")
 
 
 def test_a_surrogate_runs_shut_in_and_ends_when_it_is_told(machine: Machine) -> None:
@@ -125,31 +142,23 @@ def test_a_newcomer_tries_everything(root: CleanRoot, capsys: pytest.CaptureFixt
     """As an ordinary user, with nothing but the packages; from here to a browser by the network.
     Says what each step took: at most three minutes in all, where the machine has nothing else to
     do."""
-    said = root.run(
-        *("sh", "-c", "ip link set lo up; exec su - ada -c 'satchel try --once --json'"),
-        seconds=1200.0,
-    )
-    told = json.loads(said)
+    told = tries_everything(root, TOOK)
     assert told["note"] is True
     assert len(told["steps"]) >= 7
     assert not list((root.folder / "tmp").glob("satchel-try-*"))
-    TOOK.update(told["steps"])
     with capsys.disabled():
-        print("\na newcomer's path, in seconds:")
-        for step, seconds in [*TOOK.items(), ("all of it", sum(TOOK.values()))]:
-            print(f"{seconds:8.1f}  {step}")
+        print(f"\na newcomer's path, in seconds:\n{steps(TOOK)}")
 
 
 @pytest.fixture(scope="module")
-def cafe(root: CleanRoot) -> Iterator[Cafe]:
-    """All three by hand, in a machine of its own. The image is built before, by the network."""
+def cafe(root: CleanRoot, machine: Machine) -> Cafe:
+    """All three by hand, in that machine: a second one of the same root would have the same store.
+    The image is built before, by the network."""
     build = f"satchel-home init && satchel-home image build {SERVICE}"
-    root.run("su", "-", "ada", "-c", build, seconds=1200.0)
-    with root.booted() as booted:
-        booted.run("ip", "link", "set", "lo", "up")
-        made = Cafe(booted)
-        made.open()
-        yield made
+    root.run("su", "-", "ada", "-c", build)
+    made = Cafe(machine)
+    made.open()
+    return made
 
 
 def test_pairing_is_five_commands_over_both_machines(cafe: Cafe) -> None:
@@ -186,7 +195,7 @@ def test_a_wheel_brings_its_libraries(tmp_path: Path, packages: list[Path]) -> N
     (wheel,) = (tree.ROOT / "build" / "package").glob("satchel-*.whl")
     places = {"PIPX_HOME": str(tmp_path / "home"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | places
-    subprocess.run(["pipx", "install", wheel], check=True, env=environment, timeout=600)
+    subprocess.run(["pipx", "install", wheel], check=True, env=environment, timeout=SECONDS)
     for program in PROGRAMS:
         said = subprocess.check_output([tmp_path / "bin" / program, "--version"], text=True)
         assert said.startswith(f"{program}, version ")

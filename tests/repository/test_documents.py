@@ -18,6 +18,7 @@ from tests.repository import tree
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 SHELL_FENCE = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(satchel(?:-home|-surrogate)?\s+[a-z][^`\x22]*)`")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 NAMED = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 
@@ -86,6 +87,32 @@ def test_commands_in_the_documents_are_commands_with_these_options() -> None:
                 if not any(all(f"`{option}`" in text for option in options) for text in found):
                     wrong.append(f"{page}: {line}")
     assert not wrong
+
+
+def test_commands_within_sentences_are_commands_with_these_options() -> None:
+    """In documents, and in what programs say: help, errors, docstrings."""
+    sections = tree.text(Path("docs/commands.md")).split("\n### `")[1:]
+    known = {}
+    for section in sections:
+        usage = section.split("`")[0].split()
+        known[tuple(word for word in usage if re.fullmatch(r"[a-z-]+", word))] = section
+    wrong, looked = [], 0
+    sources = [page for page in tree.with_suffix(".py") if page.parts[0] != "tests"]
+    for page in [page for page in pages() if page.parts[:2] != ("docs", "formats")] + sources:
+        for said in INLINE.findall(FENCE.sub("", tree.text(page))):
+            words = " ".join(said.split()).split("|")[0].split()  # `config get|set`
+            named = words[: next((n for n, w in enumerate(words) if not w.islower()), len(words))]
+            found = [
+                text
+                for path, text in known.items()
+                if path == tuple(named[: len(path)]) or path[: len(named)] == tuple(named)
+            ]
+            options = [word.split("=")[0] for word in words if word.startswith("--")]
+            looked += 1
+            if not any(all(f"`{option}`" in text for option in options) for text in found):
+                wrong.append(f"{page}: {said}")
+    assert looked > 200
+    assert wrong == ["surrogate/banned.py: satchel-surrogate banned 1"]  # a format's first line
 
 
 def python_requirements(*extras: str) -> list[str]:

@@ -24,6 +24,11 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
         assert f" {root.wire_code}" in line
 
 
+def test_the_number_of_an_error_of_the_system_is_not_said() -> None:
+    error = UsageError("cannot open it", why=f"no way: {OSError(13, 'Permission denied')}")
+    assert str(error) == "cannot open it: no way: Permission denied"
+
+
 @pytest.mark.parametrize(
     ("why", "fix", "text"),
     [
