@@ -16,7 +16,7 @@ from chunkstore._native import _core
 from chunkstore.store import Buffer
 
 Root = tuple[bytes, int]
-Told = Callable[[int, int], object]
+Told = Callable[[int, int], None]
 Read = tuple[int, int, list[tuple[int, int, str]], bytes]
 """Records, bytes, bad places as (pack, offset, why), references of what is damaged."""
 

@@ -264,7 +264,9 @@ class MediaApart:
         for ref, there in zip(lacking, store.has(b"".join(lacking)), strict=True):
             if not there:
                 raise ChunkMissing(
-                    f"chunk {ref[:20].hex()} is not here", ref=ChunkRef(ref), why="the store lacks it"
+                    f"chunk {ref[:20].hex()} is not here",
+                    ref=ChunkRef(ref),
+                    why="the store lacks it",
                 )
         written: int = self._ask(
             "add", wanted, again, shape=int, progress=progress, records=store.records
@@ -398,7 +400,7 @@ def _told(
     """What `do` raised; the other side then stops."""
     try:
         given = do(*words)
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         channel.say(number, "stop")
         return error
     channel.say(number, "go", given if isinstance(given, bytes) else b"")
@@ -414,9 +416,11 @@ def _shaped(value: object, shape: object) -> Any:
     elif isinstance(shape, list):
         if type(value) is list:
             return [_shaped(one, shape[0]) for one in value]
-    elif value is None if shape is None else type(value) is shape:
-        if shape is not int or 0 <= value < 1 << 64:  # type: ignore[operator]
+    elif shape is int:
+        if type(value) is int and 0 <= value < 1 << 64:
             return value
+    elif value is None if shape is None else type(value) is shape:
+        return value
     raise ValueError("its reader gives something else")
 
 
@@ -479,7 +483,7 @@ class _Engine:
 
         if name == "add":
             return self._media.add_asked(
-                lambda wanted: told("records", wanted), *arguments, progress
+                lambda wanted: told("records", wanted), arguments[0], arguments[1], progress
             )
         if name in ("verify", "rebuild_indexes"):
             return getattr(self._media, name)(progress)

@@ -3,7 +3,7 @@
 """The sources of chunks that a surrogate has.
 
 - a socket: what a client forwarded (its media, home through it), or the chunks of a peer surrogate
-- a medium: plugged into the surrogate itself, a stranger's, read by a process that does nothing else
+- a medium: plugged into the surrogate itself, and read by a process that can do nothing else
 - a store: this host's own
 
 All of them are given references or places and give records; what comes is verified by whoever
