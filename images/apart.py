@@ -3,10 +3,9 @@
 """The engine of a medium in clear, in a process of its own that can do nothing else.
 
 Anybody may have written such a medium, and its indexes, packs and tables are parsed by code in C++.
-So `MediaApart.open` starts `python -m images.apart WAY ROOT CHANNEL...`, which confines itself to
-the medium (`cell.confine`) before it looks at it, and does there what it is told. WAY is `read` or
-`write`. Whoever takes that process over has the medium, which was his anyway, and answers that are
-looked at here: a value of the wrong shape is damage.
+So `MediaApart.open` starts a process of `main`. It confines itself to the medium (`cell.confine`)
+before it looks at it, and does what it is told. Whoever takes that process over has the medium,
+which was his anyway, and answers that are looked at here: a value of the wrong shape is damage.
 
 A channel is one end of a pair of sockets; as many calls are under way as there are channels. On it
 each side sends frames: 4 bytes, little-endian, of a head in JSON; 4 of a tail; the head; the tail.
@@ -74,6 +73,12 @@ HEAD_LIMIT, TAIL_LIMIT = 4 << 20, 1 << 28
 TEXT_LIMIT = 1000
 """Characters of what the other side says of an error."""
 
+_START = """
+import json, sys
+sys.path[:0] = json.loads(sys.argv[1])
+from images.apart import main
+main(*sys.argv[2:])
+"""
 _SIZES = struct.Struct("<II")
 _RAISED: dict[str, type[SatchelError]] = {
     one.__name__: one
@@ -171,10 +176,10 @@ class MediaApart:
         pairs = [socket.socketpair() for _ in range(CHANNELS)]
         theirs = [pair[1].fileno() for pair in pairs]
         self._channels = [_Channel(pair[0]) for pair in pairs]
-        argv = [sys.executable, "-P", "-m", "images.apart", "write" if writes else "read"]
+        argv = [*_program(), "write" if writes else "read", str(root.absolute())]
         try:
-            self._process = subprocess.Popen(  # -P: the folder that this runs in is none to read
-                [*argv, str(root.absolute()), *map(str, theirs)],
+            self._process = subprocess.Popen(
+                [*argv, *map(str, theirs)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -394,6 +399,14 @@ class MediaApart:
         return ReaderGone(f"{self._root} cannot be read", why="its reader has ended")
 
 
+def _program() -> list[str]:
+    """Python that finds what this one does. It may read its modules when it is confined, so the
+    folder that somebody happens to be in is none of them."""
+    here = str(Path(__file__).resolve().parents[1])
+    path = [here, *(one for one in sys.path if one not in ("", here, str(Path.cwd())))]
+    return [sys.executable, "-I", "-c", _START, json.dumps(path)]
+
+
 def _told(
     channel: _Channel, number: int, do: Callable[..., object], *words: object
 ) -> BaseException | None:
@@ -499,7 +512,7 @@ def _pairs(argument: object) -> object:
 
 
 def main(way: str, root: str, *channels: str) -> None:
-    """Be that process."""
+    """Be that process. way: `read` or `write`"""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for who waits for answers
     ends = [_Channel(socket.socket(fileno=int(number))) for number in channels]
     try:
@@ -515,7 +528,3 @@ def main(way: str, root: str, *channels: str) -> None:
     with suppress(OSError):
         engine.serve(ends[0])
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

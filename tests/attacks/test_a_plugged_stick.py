@@ -7,6 +7,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,17 +89,18 @@ engine.Media = Media
 def test_its_reader_reads_the_stick_and_does_nothing_else(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, reader: Any, may: list[str]
 ) -> None:
-    """The reader is the real one, started in the folder with the secret."""
+    """The reader is the real one, started in the folder with the secret. A module that it imports
+    does what a stick would have the engine do."""
     stick, evil, secret = short_path / "stick", short_path / "evil", short_path / "secrets" / "key"
     for folder in (stick, evil, secret.parent):
         folder.mkdir()
     secret.write_text("the host's key")
     (stick / "own").write_text("mine")
     (stick / "link").symlink_to(secret)
-    (evil / "sitecustomize.py").write_text(TAKEN_OVER)
+    (evil / "pyrage.py").write_text(TAKEN_OVER)
     words = [str(one) for one in (stick, secret, short_path / "daemon", os.getpid())]
     monkeypatch.setenv("WORDS", json.dumps(words))
-    monkeypatch.setenv("PYTHONPATH", f"{evil}:{os.environ.get('PYTHONPATH', '')}".rstrip(":"))
+    monkeypatch.syspath_prepend(evil)
     monkeypatch.chdir(secret.parent)
     with socket.socket(socket.AF_UNIX) as daemon:
         daemon.bind(words[2])
@@ -153,9 +156,8 @@ engine.Media = Media
 def test_what_it_then_says_is_damage_and_nothing_worse(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[MediaApart], object]
 ) -> None:
-    (short_path / "sitecustomize.py").write_text(LIES)
-    path = f"{short_path}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")
-    monkeypatch.setenv("PYTHONPATH", path)
+    (short_path / "pyrage.py").write_text(LIES)
+    monkeypatch.syspath_prepend(short_path)
     media = MediaApart.reading(short_path)
     try:
         with pytest.raises(MediaDamaged):
@@ -184,6 +186,23 @@ def test_a_reader_that_hangs_is_silent_and_its_late_answer_is_nobodys(short_path
     assert media.chunks() == 0
     assert media.has(bytes(52)) == [True]
     media.close()
+
+
+def test_a_program_that_finds_its_modules_by_itself_has_a_reader_too(short_path: Path) -> None:
+    """As those of the Debian packages do. It runs in the root folder, as daemons do."""
+    Media.init(short_path).close()
+    code = f"""
+import sys
+sys.path[:0] = {[one for one in sys.path if one]}
+from pathlib import Path
+from images import MediaApart
+media = MediaApart.reading(Path({str(short_path)!r}))
+print(media.chunks())
+media.close()
+"""
+    argv = [sys.executable, "-I", "-c", code]
+    done = subprocess.run(argv, cwd="/", env={}, capture_output=True, text=True, check=False)
+    assert done.stdout == "0\n", done.stderr
 
 
 def test_a_stick_that_is_none_is_told(short_path: Path) -> None:
