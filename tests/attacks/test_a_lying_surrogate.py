@@ -213,7 +213,8 @@ def test_honest_answers_are_never_called_lies(places: Places, policy: Policy, co
         home.slow = chance.choice([0.0, 0.0, 0.002])
         name = chance.choice("ab")
         session.drop(name)
-        session.add(Shelf(name, last=session.journal.last), session.journal.last)
+        last = session.journal.last
+        session.add(Shelf(name, last=last), last)
         workers[0].join(0.2)
     assert session.tally.answered >= count
     assert session.tally.diverged == session.tally.quarantined == 0
