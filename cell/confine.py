@@ -3,7 +3,7 @@
 """Confines the process that calls it, for good: it goes on with a stranger's bytes.
 
 Where a cell takes a program that others have written, this is for our own code, which has its
-imports behind it and needs no namespaces: `surrogate.media_reader` reads media with it.
+imports behind it and needs no namespaces: `images/apart.py` reads media with it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ FILE_LIMIT = 64 << 20
 """Bytes of the largest file that is written."""
 
 _NO_NEW_PRIVILEGES = 38
+_THREAD = 0x10000
+"""Of clone(2)."""
+
 _REACHING = (
     *("execve", "execveat", "connect", "sendmsg", "sendmmsg", "kill", "tkill"),
     *("pidfd_open", "pidfd_send_signal", "rt_sigqueueinfo", "rt_tgsigqueueinfo"),
@@ -59,6 +62,7 @@ def confine(readable: Sequence[Path], writable: Sequence[Path] = ()) -> None:
     seccomp.prepare(False, truncates=True)
     for call in _REACHING:
         seccomp.deny(call)
+    seccomp.deny("clone", 1, (0, Seccomp.MASKED_EQUAL, _THREAD, 0))  # the C library's fork
     seccomp.deny("sendto", 1, (4, Seccomp.NOT_EQUAL, 0, 0))  # to an address
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))

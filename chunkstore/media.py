@@ -28,6 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from chunkstore._native import _core
+from chunkstore.engines import HERE, MediaEngine, MediaEngines
 from chunkstore.errors import MediaDamaged, MediaGone
 from chunkstore.reports import BadRecord
 from chunkstore.seal import NewSeal, Seal, SealKeys, remove_wrapped, wrapped_keys, write_wrapped
@@ -118,14 +119,21 @@ def media_uuid(root: Path) -> str:
         raise MediaDamaged(f"cannot read {path}", why="it has no uuid") from error
 
 
-def _seal_at(root: Path, keys: SealKeys | None) -> Seal | None:
-    """Without keys nothing sealed is opened."""
+def seal_at(root: Path, keys: SealKeys | None) -> Seal | None:
+    """What opens the medium at `root`; None for one that is not sealed. Without keys nothing sealed
+    is opened. Raises as SealKeys.seal_of does, and MediaGone."""
     try:
         return (keys or SealKeys()).seal_of(root, media_uuid(root))
     except MediaDamaged:
         return None  # the engine says what is wrong with it
     except OSError as error:
         raise MediaGone(f"cannot read the medium at {root}", why=str(error)) from error
+
+
+def _engines(seal: Seal | None, keys: SealKeys | None) -> MediaEngines:
+    """What is sealed was written by who has its key, and is looked at after its tags were. What is
+    in clear anybody may have written."""
+    return keys.in_clear if keys is not None and seal is None else HERE
 
 
 class Media:
@@ -135,7 +143,7 @@ class Media:
     out is opened again when it is back. References are passed as n * 52 bytes.
     """
 
-    def __init__(self, root: Path, native: _core.Media, seal: Seal | None) -> None:
+    def __init__(self, root: Path, native: MediaEngine, seal: Seal | None) -> None:
         self._root = root
         self._seal = seal
         self._native = native
@@ -160,31 +168,34 @@ class Media:
             if keys is not None:
                 keys.keep(name, seal.seal)
         _core.Media.init(root, name)
-        opened = seal.seal if seal is not None else None
-        return cls(place, _core.Media.open(root, opened.content if opened else b""), opened)
+        return cls._opened(place, seal.seal if seal is not None else None, keys)
 
     @classmethod
     def open(cls, root: str | os.PathLike[str], keys: SealKeys | None = None) -> Media:
         """Open the medium mounted at `root` and read its indexes; writes nothing.
 
-        A pack without a usable index is scanned. keys: open sealed ones. Raises MediaNotFound,
-        MediaDamaged, MediaVersion, MediaSealed, MediaRevoked, and NotRegular where a link stands
-        for a folder: what is below it is elsewhere.
+        A pack without a usable index is scanned. keys: open sealed ones, and say what reads those
+        in clear. Raises MediaNotFound, MediaDamaged, MediaVersion, MediaSealed, MediaRevoked, and
+        NotRegular where a link stands for a folder: what is below it is elsewhere.
         """
+        place = Path(root)
         for name in ("", "packs", "commits", "checkpoints", "log"):
-            require_real_folder(Path(root) / "satchel" / name)
-        if not (Path(root) / "satchel" / "media.json").exists():
-            return cls(Path(root), _core.Media.open(root, b""), None)  # says what is not there
-        seal = _seal_at(Path(root), keys)
-        return cls(Path(root), _core.Media.open(root, seal.content if seal else b""), seal)
+            require_real_folder(place / "satchel" / name)
+        there = (place / "satchel" / "media.json").exists()  # else the engine says what is not
+        return cls._opened(place, seal_at(place, keys) if there else None, keys)
+
+    @classmethod
+    def _opened(cls, root: Path, seal: Seal | None, keys: SealKeys | None) -> Media:
+        engines = _engines(seal, keys)
+        return cls(root, engines.open(root, seal.content if seal else b""), seal)
 
     @staticmethod
-    def redescribe(root: str | os.PathLike[str]) -> None:
+    def redescribe(root: str | os.PathLike[str], keys: SealKeys | None = None) -> None:
         """Write what makes it a medium anew, where that is lost or damaged. Nothing happens to a
         sealed one, which without its UUID has no key. Raises MediaNotFound where there are no packs
         either."""
         if not wrapped_keys(Path(root)):
-            _core.Media.redescribe(root, str(uuid.uuid4()), b"")
+            _engines(None, keys).redescribe(Path(root), str(uuid.uuid4()), b"")
 
     def log_path(self, service: str) -> Path:
         """Where the operation log of a service is, what its files' names begin with; there may be

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkstore.errors import MediaDamaged, MediaGone, MediaNotFound
-from chunkstore.media import Media, MediaCheckpoint, media_uuid
+from chunkstore.media import Media, MediaCheckpoint, media_uuid, seal_at
 from chunkstore.seal import SealKeys
 from satchel.errors import AccessError, ConflictError, SatchelError, UnavailableError
 
@@ -114,15 +114,15 @@ def mounted_media(keys: SealKeys | None = None) -> list[dict[str, Any]]:
 
 def require_sealed(root: Path, keys: SealKeys) -> list[MediaCheckpoint]:
     """The checkpoints on a medium that is used because it was plugged in, and not because a person
-    named it. Raises MediaInClear, and as Media.open does."""
+    named it. One in clear is not opened. Raises MediaInClear, and as Media.open does."""
+    if seal_at(root, keys) is None:
+        raise MediaInClear(
+            f"the medium at {root} is not used by itself",
+            why="it is not sealed, so anybody may have made it, and may read it",
+            fix="name it in a command: `satchel-home media sync PATH`, "
+            "`satchel run SERVICE --media PATH`",
+        )
     with Media.open(root, keys) as media:
-        if media.seal is None:
-            raise MediaInClear(
-                f"the medium at {root} is not used by itself",
-                why="it is not sealed, so anybody may have made it, and may read it",
-                fix="name it in a command: `satchel-home media sync PATH`, "
-                "`satchel run SERVICE --media PATH`",
-            )
         return media.checkpoints()
 
 

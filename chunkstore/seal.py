@@ -31,6 +31,7 @@ import pyrage
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
+from chunkstore.engines import HERE, MediaEngines
 from satchel.errors import AccessError, IntegrityError, UsageError
 from satchel.files import NotRegular, open_regular, sync_folder, write_durably
 from satchel.ids import CheckpointId
@@ -186,10 +187,13 @@ class SealKeys:
         folder: Path | None = None,
         identities: Sequence[Path] = (),
         verify: Verify | None = None,
+        in_clear: MediaEngines = HERE,
     ) -> None:
         """folder: of kept keys, readable by the user alone; need not exist; None: keeps none.
         identities: private SSH keys without a passphrase, which need not exist. verify: of keys
-        that are not kept yet; None: for home, which takes none but its own, and for tools."""
+        that are not kept yet; None: for home, which takes none but its own, and for tools.
+        in_clear: what reads media that are not sealed."""
+        self.in_clear = in_clear
         self._folder = folder
         self._identities = tuple(identities)
         self._verify = verify

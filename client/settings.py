@@ -122,8 +122,9 @@ class ClientSettings:
     @property
     def media_keys(self) -> SealKeys:
         """The keys of sealed media that this client opens, with its SSH key where it can."""
-        # What talks to the daemon gets by without it.
+        # What talks to the daemon gets by without them.
         from chunkstore import MEDIA_KEY_NAMESPACE, SealKeys
+        from images import MediaApart
 
         verify = partial(
             verify_signer,
@@ -131,7 +132,7 @@ class ClientSettings:
             signer=OWNER,
             namespace=MEDIA_KEY_NAMESPACE,
         )
-        return SealKeys(self.data / "media-keys", (self.home.identity,), verify)
+        return SealKeys(self.data / "media-keys", (self.home.identity,), verify, MediaApart)
 
     @property
     def client_name(self) -> str:

@@ -111,7 +111,7 @@ def recover_media(root: Path, progress: Progress = silent, keys: SealKeys | None
     service is committed. What a generation names stays. Raises MediaNotFound where there was never
     a medium, MediaFull, MediaReadOnly, MediaGone.
     """
-    Media.redescribe(root)
+    Media.redescribe(root, keys)
     with Media.open(root, keys) as media:
         report = media.rebuild_indexes(progress)
         newest: dict[str, tuple[Manifest, MediaCheckpoint]] = {}

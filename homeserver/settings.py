@@ -99,9 +99,10 @@ class HomeSettings:
     @property
     def media_keys(self) -> SealKeys:
         """The keys of sealed media that were made here."""
-        from chunkstore import SealKeys  # what talks to the daemon gets by without it
+        from chunkstore import SealKeys  # what talks to the daemon gets by without them
+        from images import MediaApart
 
-        return SealKeys(self.data / "media-keys")
+        return SealKeys(self.data / "media-keys", in_clear=MediaApart)
 
     @property
     def policy(self) -> Policy:

@@ -12,6 +12,7 @@
 - generation: which checkpoints media have, and how newer ones come onto them
 - relocation: that what a resume reads first lies in one piece
 - tier: by what a service gets time and randomness from the log
+- apart: a medium in clear, parsed in a process of its own that can do nothing else
 - raw: any disk image as a raw file
 
 Process 1 of a guest is Satchel's agent. There is no init system, no timer, no journal: less runs in
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
+    from images.apart import MediaApart, ReaderGone
     from images.builder import build
     from images.built import BuiltImage, ImageDamaged, ImageNotBuilt
     from images.containers import ContainerInvalid, ContainerRefused
@@ -87,6 +89,8 @@ __all__ = [
     "Manifest",
     "ManifestInvalid",
     "ManifestUnsupported",
+    "MediaApart",
+    "ReaderGone",
     "Recipe",
     "RecipeInvalid",
     "RecipeNotFound",

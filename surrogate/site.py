@@ -6,7 +6,7 @@ Both serve every replica here. That gives little away: a chunk is had only by wh
 SHA-256, and what comes is verified. A peer answers on a Unix socket which this host reaches over an
 OpenSSH link of its own, or which an operator forwards; the socket offers chunks and nothing else.
 In return this host offers its cache to its peers. A medium is read by a process of its own that can
-do nothing else (surrogate.media_reader).
+do nothing else (images/apart.py).
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from satchel.errors import SatchelError
 from surrogate.brought import Brought
 from surrogate.chunk_app import chunk_app, chunks_of
 from surrogate.fetching import Exchange, Supplier
-from surrogate.media_reader import MediaReader
 from surrogate.settings import SurrogateSettings
-from surrogate.sources import PEER, SocketSource
+from surrogate.sources import PEER, MediaSource, SocketSource
 from wire import Lane, Links, Peer
 
 logger = logging.getLogger(__name__)
@@ -108,7 +107,7 @@ class Site:
     def _begin(self, root: Path) -> None:
         """Without the lock: a bad stick is read for long, and others ask what is here."""
         try:
-            media = MediaReader(root, self._settings.run / "media")
+            media = MediaSource(root)
         except (SatchelError, OSError) as error:
             if self._refused.get(root) != str(error):
                 logger.warning("the medium at %s is of no use: %s", root, error)

@@ -3,7 +3,7 @@
 """The sources of chunks that a surrogate has.
 
 - a socket: what a client forwarded (its media, home through it), or the chunks of a peer surrogate
-- a medium: plugged into the surrogate itself, behind the socket of its reader
+- a medium: plugged into the surrogate itself, and read by a process that can do nothing else
 - a store: this host's own
 
 All of them are given references or places and give records; what comes is verified by whoever
@@ -16,8 +16,9 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from chunkstore import Below, Store, encode_places, records_below
-from satchel.errors import NotFoundError, StateError
+from chunkstore import Below, Store, encode_places, media_uuid, records_below
+from images import MediaApart
+from satchel.errors import NotFoundError, SatchelError, StateError, UnavailableError
 from surrogate.fetching import Prior
 from wire import Arrivals, ChunkClient, HttpClient, PeerTimeout, PeerUnreachable, Priority
 
@@ -127,6 +128,39 @@ def _identity(socket: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_ctime_ns
+
+
+class MediaSource:
+    """A medium that is plugged in here."""
+
+    prior = PLUGGED
+
+    def __init__(self, root: Path) -> None:
+        """Raises as MediaApart.reading does."""
+        self.name = f"media-{media_uuid(root).partition('-')[0]}"
+        self._media = MediaApart.reading(root)
+        try:
+            self.chunks = self._media.chunks()
+        except BaseException:
+            self.close()
+            raise
+
+    def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
+        """Raises UnavailableError, also when nothing came for `silence` seconds."""
+        try:
+            return self._media.records(refs, silence)[0]
+        except SatchelError as error:
+            raise UnavailableError(f"{self.name} gives nothing", why=str(error)) from error
+
+    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+        """As `fetch`."""
+        return records_below(lambda refs: self.fetch(refs, priority, silence), places)
+
+    def renewed(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self._media.close()
 
 
 class StoreSource:

@@ -20,7 +20,7 @@ from satchel.errors import StateError
 from surrogate.api import MAX_BODY, body_limit, surrogate_app
 from surrogate.host import Host
 from surrogate.tenant import ACCOUNT, CapReached, Tenant, TenantCaps
-from wire import Intake, Pace, Portion, Server, serve
+from wire import Intake, Server, serve
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,6 @@ class TenantSockets:
         self._idle_seconds = idle_seconds
         self._lock = threading.Lock()
         self._open: dict[str, _Open] = {}
-        self._pace = Pace()
         self._closing = threading.Event()
         look = min(LOOK_SECONDS, idle_seconds / 2)
         self._thread = threading.Thread(
@@ -117,7 +116,7 @@ class TenantSockets:
             self._folder / f"{secrets.token_hex(8)}.sock",
             threads=tenant.caps.requests,
             max_body=MAX_BODY,
-            intake=intake_of(tenant.caps, self._pace.portion()),
+            intake=intake_of(tenant.caps),
         )
 
     def _watch(self, look: float) -> None:
@@ -136,6 +135,6 @@ class TenantSockets:
                 found.server.close()
 
 
-def intake_of(caps: TenantCaps, portion: Portion | None = None) -> Intake:
+def intake_of(caps: TenantCaps) -> Intake:
     """What the server of a tenant's API takes of requests."""
-    return Intake(caps.connections, caps.body_mib << 20, body_limit, portion)
+    return Intake(caps.connections, caps.body_mib << 20, body_limit)

@@ -14,7 +14,6 @@
 - conversation: frames in both directions (`Duplex`); it outlives its connections (`Caller`,
   `Listener`), and what is in the frames is nothing to this package
 - turnstile: who is served first of those who ask at once
-- portion: what a server may have of the processor while another is there (`Pace`)
 - authority: a site's keys that certify guests and hosts (`Authority`)
 - upstream: a service of the internet, with its TLS verified (`Upstream`)
 - announcement: what a surrogate says of itself on its network (`Announcer`, `Seen`)
@@ -108,7 +107,6 @@ if TYPE_CHECKING:
     from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
     from wire.openapi import description, octets, serve_description, takes
     from wire.openssh import Lane, SshHost
-    from wire.pace import Pace, Portion
     from wire.pages import Lasting, Page, View
     from wire.pairing import (
         PAIRING_PORT,
@@ -210,7 +208,6 @@ __all__ = [
     "Message",
     "Names",
     "NoSuchStream",
-    "Pace",
     "Page",
     "PairRequest",
     "PartNumbers",
@@ -218,7 +215,6 @@ __all__ = [
     "PeerFailed",
     "PeerTimeout",
     "PeerUnreachable",
-    "Portion",
     "Priority",
     "RemoteProtocolError",
     "ReplicaStatus",

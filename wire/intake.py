@@ -11,7 +11,6 @@ comes more slowly than over any link of use is given up.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -21,8 +20,6 @@ from typing import Any
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser
 from waitress.utilities import Error, RequestEntityTooLarge
-
-from wire.pace import Portion
 
 BODY_SECONDS = 30.0
 BODY_RATE = 32 << 10
@@ -35,13 +32,12 @@ CONNECTION_LIMIT = 400
 @dataclass(frozen=True)
 class Intake:
     """Of a server. connections: served at a time; budget: bytes of bodies that are on their way or
-    in work together; limit: of a path the bytes that a body may have there; portion: of the
-    processor. None: no bound but that of a single body, which the server has."""
+    in work together; limit: of a path the bytes that a body may have there. None: no bound but that
+    of a single body, which the server has."""
 
     connections: int = CONNECTION_LIMIT
     budget: int | None = None
     limit: Callable[[str], int] | None = None
-    portion: Portion | None = None
 
 
 class Bodies:
@@ -60,8 +56,6 @@ class Bodies:
     def channel_class(self) -> type[HTTPChannel]:
         """What waitress makes of a connection."""
 
-        portion = self._intake.portion
-
         class Request(_Request):
             bodies = self
 
@@ -73,10 +67,6 @@ class Bodies:
                 super().handle_close()
                 if unfinished is not None:
                     unfinished.close()
-
-            def service(self) -> None:
-                with portion.turn() if portion else contextlib.nullcontext():
-                    super().service()
 
         return Channel
 

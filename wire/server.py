@@ -78,7 +78,6 @@ class Server:
     ):
         self.path = path
         self._bodies = Bodies(intake)
-        self._portion = intake.portion
         self._inode = _inode(path)
         self._closing = threading.Event()
         self._close_lock = threading.Lock()
@@ -144,10 +143,7 @@ class Server:
     def _run(self) -> None:
         looked = time.monotonic()
         while not self._closing.is_set():
-            began = time.thread_time()
             wasyncore.loop(timeout=LOOK_SECONDS, use_poll=True, map=self._map, count=1)
-            if self._portion and (wait := self._portion.read(time.thread_time() - began)):
-                self._closing.wait(wait)
             if (now := time.monotonic()) - looked > LOOK_SECONDS:
                 looked = now
                 self._give_up_overdue(now)

@@ -18,6 +18,7 @@ from bench.store.media import media_figures
 from bench.store.rates import rate_figures
 from bench.store.reads import read_figures, settled_read_figures
 from bench.store.scale import scale_figures
+from bench.store.sealed import sealed_figures
 from bench.store.space import export_figures, size_figures
 
 PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
@@ -28,6 +29,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "export": export_figures,
     "checkpoint": checkpoint_figures,
     "media": media_figures,
+    "sealed": sealed_figures,
     "scale": scale_figures,
     "reads": read_figures,
     "settled-reads": settled_read_figures,

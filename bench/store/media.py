@@ -45,13 +45,13 @@ def media_figures(quick: bool) -> Iterator[Figure]:
             for state in ("fresh", "settled"):
                 if state == "settled":
                     store.settle()
-                with _medium(folder) as root:
+                with modelled(folder) as root:
                     rounds = range(1 if quick else ROUNDS)
                     runs = [_against_one_file(root, store, second) for _ in rounds]
                 yield _figure(f"media export, {state}", runs)
             changed = store.import_file(inputs["changed"].path, base=second)
-            with _medium(folder) as root, Media.init(root) as media:
-                _carry(media, store, second)
+            with modelled(folder) as root, Media.init(root) as media:
+                carry(media, store, second)
                 yield _figure("media sync of 1 % changed", [_timed(root, media, store, changed)])
 
 
@@ -74,22 +74,22 @@ def _against_one_file(root: Path, store: Store, volume: TableRoot) -> tuple[int,
 
 
 def _timed(root: Path, media: Media, store: Store, volume: TableRoot) -> tuple[int, float, float]:
-    _exhaust(root)
+    exhaust(root)
     began = time.perf_counter()
-    size = _carry(media, store, volume)
+    size = carry(media, store, volume)
     ours = time.perf_counter() - began
-    _exhaust(root)
+    exhaust(root)
     return size, ours, _write_file(root / "plain", size)
 
 
-def _carry(media: Media, store: Store, volume: TableRoot) -> int:
+def carry(media: Media, store: Store, volume: TableRoot) -> int:
     """What a checkpoint does with its chunks; the bytes that were written."""
     size = media.add(store, store.reachable([volume]))
     media.commit([], [volume])
     return size
 
 
-def _exhaust(root: Path) -> None:
+def exhaust(root: Path) -> None:
     """Nothing is left of what was saved up in a pause."""
     _write_file(root / "plain", RATE * 10**6 * BURST_SECONDS)
 
@@ -108,13 +108,14 @@ def _write_file(path: Path, size: int) -> float:
 
 
 @contextlib.contextmanager
-def _medium(folder: Path) -> Iterator[Path]:
-    """A mounted medium. Needs root."""
+def modelled(folder: Path, *, made: bool = False) -> Iterator[Path]:
+    """A mounted medium, or the one that was there before. Needs root."""
     image, disk, root = folder / "image", folder / "device", folder / "mount"
-    with image.open("wb") as file:
-        file.truncate(SIZE)
-    options = ["-O", "^has_journal", "-E", "lazy_itable_init=0"]
-    run("mkfs.ext4", "-q", "-F", *options, str(image))
+    if not made:
+        with image.open("wb") as file:
+            file.truncate(SIZE)
+        options = ["-O", "^has_journal", "-E", "lazy_itable_init=0"]
+        run("mkfs.ext4", "-q", "-F", *options, str(image))
     root.mkdir(exist_ok=True)
     nbdkit = ["--filter=rate", "file", f"file={image}", f"rate={RATE * 8}M"]
     with contextlib.ExitStack() as stack:

@@ -133,6 +133,58 @@ uint64_t Add(const PyMedia& self, const PyStore& from, const py::object& refs, s
   return written;
 }
 
+// Somebody who has records, of whom nothing is known but what he gives.
+class Asked final : public RecordSource {
+ public:
+  explicit Asked(py::object records) : records_(std::move(records)) {}
+
+  Status MaybeHere(const ChunkRef*, size_t n, bool* maybe) override {
+    std::fill_n(maybe, n, true);
+    return {};
+  }
+
+  // To be called without the GIL, which guards `raised_`.
+  Status Records(const ChunkRef* refs, size_t n, std::string* out, const Sending&) override {
+    const py::gil_scoped_acquire gil;
+    try {
+      const auto* wanted = reinterpret_cast<const char*>(refs);
+      *out += py::cast<std::string>(records_(py::bytes(wanted, n * sizeof(ChunkRef))));
+      return {};
+    } catch (...) {
+      raised_ = std::current_exception();
+      return Status::Make(Kind::kIo, "whoever has the records does not give them");
+    }
+  }
+
+  void Rethrow() {
+    if (raised_ != nullptr) std::rethrow_exception(raised_);
+  }
+
+ private:
+  py::object records_;
+  std::exception_ptr raised_;
+};
+
+uint64_t AddAsked(const PyMedia& self, py::object records, const py::object& refs, size_t again,
+                  py::object progress) {
+  const auto media = self.Get();
+  const Bytes bytes(refs);
+  const ChunkRef* wanted = bytes.refs();
+  uint64_t written = 0;
+  MediaNotes notes;
+  Progress report(std::move(progress));
+  Asked from(std::move(records));
+  Status status;
+  {
+    const py::gil_scoped_release released;
+    status = media->Add(&from, wanted, bytes.ref_count(), again, report.fn(), &written, &notes);
+  }
+  report.Rethrow();
+  from.Rethrow();
+  Check(notes.store_failed ? Domain::kStore : kMedia, status);
+  return written;
+}
+
 // (number, nanoseconds, [(path, bytes, SHA-256)], packs, bytes of packs, what is lacking), newest
 // first
 py::list Generations(const PyMedia& self) {
@@ -230,6 +282,8 @@ void init_media(py::module_& m) {
       .def("has", &Has, py::arg("refs"))
       .def("records", &Records, py::arg("refs"))
       .def("add", &Add, py::arg("store"), py::arg("refs"), py::arg("again"), py::arg("progress"))
+      .def("add_asked", &AddAsked, py::arg("records"), py::arg("refs"), py::arg("again"),
+           py::arg("progress"))
       .def("pieces", &Pieces, py::arg("roots"))
       .def("read_file", &ReadSmall, py::arg("path"))
       .def("put_file", &PutFile, py::arg("path"), py::arg("data"))

@@ -58,8 +58,29 @@ struct ChunkOptions {
 // Whether a status says that a chunk is lost: not whole, or gone with the pack it was in.
 bool IsLost(const Status& status);
 
+// Where a medium's records are copied from: a store, or somebody who asks one. Thread-safe.
+class RecordSource {
+ public:
+  static constexpr int kSentLevel = 1;
+
+  // level: of zstd, for what is not in a compressed record of its own here.
+  struct Sending {
+    int level = kSentLevel;
+    BulkReader::Passing passing = BulkReader::Passing::kKeep;
+  };
+
+  virtual ~RecordSource() = default;
+
+  // maybe[i] is false when refs[i] certainly is not here; costs no lookup.
+  virtual Status MaybeHere(const ChunkRef* refs, size_t n, bool* maybe) = 0;
+
+  // Appends the records of those that are here and whole, in order, as others get them.
+  virtual Status Records(const ChunkRef* refs, size_t n, std::string* out,
+                         const Sending& sending) = 0;
+};
+
 // Thread-safe. Destroying it loses what was not synced from the index, not from the packs.
-class Chunks final : public PageSource {
+class Chunks final : public PageSource, public RecordSource {
  public:
   // `end` is where appending goes on; everything before it is in the index. `env` outlives it.
   Chunks(Env* env, std::string packs, std::unique_ptr<Index> index, PackPosition end,
@@ -80,19 +101,9 @@ class Chunks final : public PageSource {
   // found[i] says whether refs[i] is here, and then at[i] where. The zero reference is not.
   Status Locate(const ChunkRef* refs, size_t n, Location* at, bool* found);
 
-  // maybe[i] is false when refs[i] certainly is not here; costs no lookup.
-  Status MaybeHere(const ChunkRef* refs, size_t n, bool* maybe);
+  Status MaybeHere(const ChunkRef* refs, size_t n, bool* maybe) override;
 
-  static constexpr int kSentLevel = 1;
-
-  // level: of zstd, for what is not in a compressed record of its own here.
-  struct Sending {
-    int level = kSentLevel;
-    BulkReader::Passing passing = BulkReader::Passing::kKeep;
-  };
-
-  // Appends the records of those that are here and whole, in order, as others get them.
-  Status Records(const ChunkRef* refs, size_t n, std::string* out, const Sending& sending);
+  Status Records(const ChunkRef* refs, size_t n, std::string* out, const Sending& sending) override;
 
   // Takes records from an untrusted source. Those before a bad one stay, and are in *admitted.
   Status Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admitted);

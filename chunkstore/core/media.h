@@ -130,8 +130,8 @@ class Media final : public PageSource {
   // stays. kFull, before anything is written, if they do not fit; kMissing if the store lacks one.
   // The first `again` of them are copied also if they are here: from then on they are found in one
   // piece.
-  Status Add(Chunks* from, const ChunkRef* all, size_t n, size_t again, const ProgressFn& progress,
-             uint64_t* written, MediaNotes* notes);
+  Status Add(RecordSource* from, const ChunkRef* all, size_t n, size_t again,
+             const ProgressFn& progress, uint64_t* written, MediaNotes* notes);
 
   // How many chunks under `roots` are here, and in how many pieces they lie, in the order in which
   // Add copies them: who reads them so moves the head of a disk once for each piece.

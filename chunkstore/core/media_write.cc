@@ -118,7 +118,7 @@ class Media::PackFile {
 // them to others.
 class Media::Adder {
  public:
-  Adder(Media* media, Chunks* from, MediaNotes* notes) REQUIRES(media->write_mutex_)
+  Adder(Media* media, RecordSource* from, MediaNotes* notes) REQUIRES(media->write_mutex_)
       : media_(media), from_(from), notes_(notes) {}
 
   // kMissing if the store lacks one.
@@ -196,7 +196,7 @@ class Media::Adder {
   static constexpr uint64_t kReportEvery = 1 << 20;
   static constexpr size_t kTogether = 256;                    // chunks in a batch
   static constexpr size_t kAhead = 8;                         // batches
-  static constexpr int kLevels[] = {Chunks::kSentLevel, -1};  // of zstd
+  static constexpr int kLevels[] = {RecordSource::kSentLevel, -1};  // of zstd
 
   uint64_t Need(uint64_t bytes) const {
     bytes += plan_.size() * kMediaIndexEntrySize;
@@ -261,7 +261,7 @@ class Media::Adder {
   Batch Take(size_t start, int level) {
     Batch batch;
     const size_t count = std::min(kTogether, plan_.size() - start);
-    const Chunks::Sending sending{level, BulkReader::Passing::kOnce};
+    const RecordSource::Sending sending{level, BulkReader::Passing::kOnce};
     batch.status = from_->Records(&plan_[start], count, &batch.records, sending);
     return batch;
   }
@@ -272,7 +272,7 @@ class Media::Adder {
   }
 
   Media* const media_;
-  Chunks* const from_;
+  RecordSource* const from_;
   MediaNotes* const notes_;
   std::vector<ChunkRef> plan_;
   std::set<uint32_t> in_use_;  // packs that have wanted chunks
@@ -296,7 +296,7 @@ Status Media::Pieces(const std::vector<TableRoot>& roots, uint64_t* chunks, uint
   return {};
 }
 
-Status Media::Add(Chunks* from, const ChunkRef* all, size_t n, size_t again,
+Status Media::Add(RecordSource* from, const ChunkRef* all, size_t n, size_t again,
                   const ProgressFn& progress, uint64_t* written, MediaNotes* notes) {
   const MutexLock writer(&write_mutex_);
   *written = 0;

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A stick that takes over the process which reads it at a surrogate finds nothing to do there."""
+"""A stick in clear takes over the engine that reads it, and finds nothing to do there: at a
+surrogate, at home, at the client."""
 
 import json
 import os
@@ -8,22 +9,32 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from chunkstore import Media
-from satchel.errors import IntegrityError
-from surrogate.media_reader import MediaReader
+from chunkstore import Media, MediaDamaged, MediaInClear, require_sealed
+from chunkstore._native import _core
+from homeserver.media import media_contents, recover_media, verify_media
+from images import MediaApart, ReaderGone
+from satchel.errors import IntegrityError, UnavailableError
+from surrogate.sources import MediaSource
+from tests.chunkstore.content import flip, packs
+from tests.client.world import World, post
+from tests.homeserver.conftest import Bench
+from tests.homeserver.test_carry import log_on, run
 from tests.needs import requires
+from tests.scripted import operation
+from wire import Priority
 
 pytestmark = requires("landlock")
 
-HOSTILE = """
-import ctypes, json, os, pathlib, signal, socket, sys
-from cell import confine
-stick, own, secret, listener, parent = sys.argv[1:]
-confine([pathlib.Path(stick)], [pathlib.Path(own)])
+TAKEN_OVER = """
+import ctypes, json, os, signal, socket
+import chunkstore._native._core as engine
+stick, secret, listener, parent = json.loads(os.environ["WORDS"])
 libc = ctypes.CDLL(None, use_errno=True)
 
 def system(*arguments):
@@ -38,12 +49,12 @@ TRIES = {
     "read": lambda: open(secret).read(),
     "list": lambda: os.listdir(os.path.dirname(secret)),
     "write": lambda: open(secret, "w"),
-    "make": lambda: open(stick + "/made", "w"),
-    "link": lambda: os.link(secret, own + "/secret"),
+    "link": lambda: os.link(secret, stick + "/secret"),
     "follow": lambda: open(stick + "/link").read(),
     "memory": lambda: open(f"/proc/{parent}/mem", "rb").read(1),
     "environment": lambda: open(f"/proc/{parent}/environ", "rb").read(1),
     "execute": lambda: os.execv("/bin/true", ["true"]),
+    "fork": lambda: os.fork(),
     "signal": lambda: os.kill(int(parent), signal.SIGTERM),
     "ptrace": lambda: system(101, 16, int(parent), 0, 0),
     "socket": lambda: dial(socket.AF_UNIX, listener),
@@ -51,57 +62,205 @@ TRIES = {
     "datagram": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", listener),
     "mount": lambda: system(165, 0, 0, 0, 0, 0),
     "namespaces": lambda: system(272, 0x10000000),
+    "make": lambda: open(stick + "/made", "w"),
 }
-done = []
-for name, attempt in TRIES.items():
-    try:
-        attempt()
-        done.append(name)
-    except OSError:
-        pass
-print(json.dumps([sorted(TRIES), done, dict(os.environ), open(stick + "/own").read()]))
+
+class Media:
+    @staticmethod
+    def open(root, key):
+        return Media()
+
+    def read_file(self, path):
+        done = []
+        for name, attempt in TRIES.items():
+            try:
+                attempt()
+                done.append(name)
+            except OSError:
+                pass
+        own = open(stick + "/own").read()
+        return json.dumps([len(TRIES), done, dict(os.environ), own]).encode()
+
+engine.Media = Media
 """
 
 
-def test_its_reader_reads_the_stick_and_does_nothing_else(short_path: Path) -> None:
-    stick, own, secret = short_path / "stick", short_path / "own", short_path / "secrets" / "key"
-    for folder in (stick, own, secret.parent):
+@pytest.mark.parametrize("reader, may", [(MediaApart.reading, []), (MediaApart, ["make"])])
+def test_its_reader_reads_the_stick_and_does_nothing_else(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, reader: Any, may: list[str]
+) -> None:
+    """The reader is the real one, started in the folder with the secret. A module that it imports
+    does what a stick would have the engine do."""
+    stick, evil, secret = short_path / "stick", short_path / "evil", short_path / "secrets" / "key"
+    for folder in (stick, evil, secret.parent):
         folder.mkdir()
     secret.write_text("the host's key")
     (stick / "own").write_text("mine")
     (stick / "link").symlink_to(secret)
-    words = [str(one) for one in (stick, own, secret, short_path / "daemon", os.getpid())]
+    (evil / "pyrage.py").write_text(TAKEN_OVER)
+    words = [str(one) for one in (stick, secret, short_path / "daemon", os.getpid())]
+    monkeypatch.setenv("WORDS", json.dumps(words))
+    monkeypatch.syspath_prepend(evil)
+    monkeypatch.chdir(secret.parent)
     with socket.socket(socket.AF_UNIX) as daemon:
-        daemon.bind(words[3])
+        daemon.bind(words[2])
         daemon.listen()
-        argv = [sys.executable, "-c", HOSTILE, *words]
-        environment = {**os.environ, "SECRET": "1"}
-        done = subprocess.run(
-            argv, capture_output=True, text=True, check=False, timeout=120, env=environment
-        )
-    assert done.returncode == 0, done.stderr
-    tried, succeeded, environment, read = json.loads(done.stdout)
-    assert len(tried) == 16
-    assert (succeeded, environment, read) == ([], {}, "mine")
+        opened = reader.open(stick, b"") if may else reader(stick)
+        try:
+            tried, done, environment, read = json.loads(opened.read_file("media.json"))
+        finally:
+            opened.close()
+    assert tried == 17
+    assert (done, environment, read) == (may, {}, "mine")
     assert secret.read_text() == "the host's key"
-    assert not (stick / "made").exists()
+    assert (stick / "made").exists() == bool(may)
+
+
+LIES = """
+import chunkstore._native._core as engine
+
+class Media:
+    @staticmethod
+    def open(root, key):
+        return Media()
+
+    def records(self, refs): return [b"x" * 7, refs]
+    def has(self, refs): return [True]
+    def chunks(self): return -1
+    def pieces(self, roots): return "many", 2
+    def missing(self, roots): return b"half of a reference"
+    def read_file(self, path): return {"bytes": 1 << 40}
+    def free_bytes(self): return 1 << 70
+    def generations(self): return [[1, 2, "paths", 3, 4, ""]]
+    def verify(self, progress):
+        progress("a", "b")
+
+engine.Media = Media
+"""
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda media: media.records(bytes(7)),
+        lambda media: media.has(bytes(52 * 3)),
+        lambda media: media.chunks(),
+        lambda media: media.pieces([]),
+        lambda media: media.missing([]),
+        lambda media: media.read_file("media.json"),
+        lambda media: media.free_bytes(),
+        lambda media: media.generations(),
+        lambda media: media.verify(lambda done, total: None),
+    ],
+)
+def test_what_it_then_says_is_damage_and_nothing_worse(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[MediaApart], object]
+) -> None:
+    (short_path / "pyrage.py").write_text(LIES)
+    monkeypatch.syspath_prepend(short_path)
+    media = MediaApart.reading(short_path)
+    try:
+        with pytest.raises(MediaDamaged):
+            ask(media)
+    finally:
+        media.close()
 
 
 def test_a_reader_that_is_killed_is_a_source_that_fails(short_path: Path) -> None:
-    stick = short_path / "stick"
-    stick.mkdir()
-    with Media.init(stick):
-        pass
-    reader = MediaReader(stick, short_path / "r")
-    os.kill(reader._process.pid, signal.SIGKILL)
-    reader._process.wait()
-    reader.close()
-    assert list((short_path / "r").iterdir()) == []
+    Media.init(short_path).close()
+    source = MediaSource(short_path)
+    os.kill(source._media._process.pid, signal.SIGKILL)
+    with pytest.raises(UnavailableError):
+        source.fetch(bytes(52), Priority.DEMAND, 10.0)
+    source.close()
 
 
-def test_a_stick_that_is_none_is_told_and_nothing_is_left(short_path: Path) -> None:
-    (short_path / "stick" / "satchel").mkdir(parents=True)
-    (short_path / "stick" / "satchel" / "media.json").write_bytes(b"\xff" * 100)
+def test_a_reader_that_hangs_is_silent_and_its_late_answer_is_nobodys(short_path: Path) -> None:
+    Media.init(short_path).close()
+    media = MediaApart.reading(short_path)
+    os.kill(media._process.pid, signal.SIGSTOP)
+    os.waitpid(media._process.pid, os.WUNTRACED)
+    with pytest.raises(ReaderGone):
+        media.records(bytes(52), 0.2)
+    os.kill(media._process.pid, signal.SIGCONT)
+    assert media.chunks() == 0
+    assert media.has(bytes(52)) == [True]
+    media.close()
+
+
+def test_a_program_that_finds_its_modules_by_itself_has_a_reader_too(short_path: Path) -> None:
+    """As those of the Debian packages do. It runs in the root folder, as daemons do."""
+    Media.init(short_path).close()
+    code = f"""
+import sys
+sys.path[:0] = {[one for one in sys.path if one]}
+from pathlib import Path
+from images import MediaApart
+media = MediaApart.reading(Path({str(short_path)!r}))
+print(media.chunks())
+media.close()
+"""
+    argv = [sys.executable, "-I", "-c", code]
+    done = subprocess.run(argv, cwd="/", env={}, capture_output=True, text=True, check=False)
+    assert done.stdout == "0\n", done.stderr
+
+
+def test_a_stick_that_is_none_is_told(short_path: Path) -> None:
+    (short_path / "satchel").mkdir(parents=True)
+    (short_path / "satchel" / "media.json").write_bytes(b"\xff" * 100)
     with pytest.raises(IntegrityError):
-        MediaReader(short_path / "stick", short_path / "r")
-    assert list((short_path / "r").iterdir()) == []
+        MediaSource(short_path)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process does not parse what is in clear."""
+    opens = _core.Media.open
+
+    def refusing(root: Path, key: bytes) -> _core.Media:
+        assert key, f"{root} was parsed here"
+        return opens(root, key)
+
+    def describing(root: Path, uuid: str, key: bytes) -> None:
+        raise AssertionError(f"{root} was parsed here")
+
+    monkeypatch.setattr(_core.Media, "open", staticmethod(refusing))
+    monkeypatch.setattr(_core.Media, "redescribe", staticmethod(describing))
+
+
+@requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
+def test_home_parses_none_itself(bench: Bench, media: Path, elsewhere: None) -> None:
+    """Whatever a person has home do with it. Each of these is done in the end."""
+    service, keys = bench.running(), bench.settings.media_keys
+    log_on(service, media, [operation(n) for n in range(1, 4)])
+    assert bench.home.carry("notes", media).operation == 3
+    run(service, 4, 5)
+    assert bench.home.carry("notes", media).generation == 2
+    assert bench.home.sync(["notes"], media).generation == 2
+    assert [row["operation"] for row in media_contents(media, keys)] == [5, 3]
+    assert verify_media(media, keys=keys)["ok"]
+    assert bench.home.defragment(media).after == {"notes": 1}
+    (media / "satchel" / "media.json").unlink()
+    for commit in (media / "satchel" / "commits").iterdir():
+        commit.unlink()
+    mended = recover_media(media, keys=keys)
+    assert (mended.bad_places, list(mended.checkpoints)) == (0, ["notes"])
+    damaged = max(packs(media / "satchel" / "packs"), key=lambda path: path.stat().st_size)
+    flip(damaged, damaged.stat().st_size // 2)
+    assert not verify_media(media, keys=keys)["ok"]
+
+
+def test_one_that_was_plugged_in_is_not_even_read(
+    bench: Bench, media: Path, elsewhere: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Home and the client use none in clear unasked, and say so before they look."""
+    monkeypatch.setattr(MediaApart, "__init__", None)
+    with pytest.raises(MediaInClear):
+        require_sealed(media, bench.settings.media_keys)
+
+
+@requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
+def test_the_client_parses_none_itself(carried: World, elsewhere: None) -> None:
+    runner = carried.runner()
+    assert post(carried.proxy(runner)).status_code == 200
+    assert runner.status()["media"] is not None

@@ -16,9 +16,8 @@ from satchel.names import BadName
 from satchel.settings import SettingsError
 from surrogate import SurrogateSettings
 from surrogate.fetching import Exchange, Fetcher
-from surrogate.media_reader import MediaReader
 from surrogate.site import Site, peer_app
-from surrogate.sources import SocketSource
+from surrogate.sources import MediaSource, SocketSource
 from testbed.sshd import Sshd
 from tests.chunkstore.content import noise
 from tests.doors import door_of
@@ -102,12 +101,12 @@ def test_a_stick_that_is_read_slowly_holds_up_no_status(
     spot.stick("STICK", spot.refs)
     opening, go_on = threading.Event(), threading.Event()
 
-    def slow(root: Path, run: Path) -> MediaReader:
+    def slow(root: Path) -> MediaSource:
         opening.set()
         go_on.wait(30.0)
-        return MediaReader(root, run)
+        return MediaSource(root)
 
-    monkeypatch.setattr("surrogate.site.MediaReader", slow)
+    monkeypatch.setattr("surrogate.site.MediaSource", slow)
     looking = threading.Thread(target=site.look)
     looking.start()
     assert opening.wait(30.0)

@@ -20,8 +20,7 @@ from homeserver.api import home_app
 from satchel.errors import SatchelError
 from satchel.ids import ZERO_REF, ChunkRef
 from surrogate.fetching import Fetcher, Source
-from surrogate.media_reader import MediaReader
-from surrogate.sources import SocketSource, StoreSource
+from surrogate.sources import MediaSource, SocketSource, StoreSource
 from tests.chunkstore.content import noise
 from wire import Priority, chunk_routes, install_errors, serve
 
@@ -67,8 +66,8 @@ def made(kind: str, folder: Path, store: Store, refs: bytes) -> tuple[Source, Ca
     media.add(store, refs)
     if kind == "plugged":
         media.close()
-        reader = MediaReader(folder / "stick", folder / "r")
-        return reader, reader.close
+        source = MediaSource(folder / "stick")
+        return source, source.close
     return over_socket(kind, media_app(media, Foreground(), Way()), folder)
 
 

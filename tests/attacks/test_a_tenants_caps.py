@@ -1,0 +1,122 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant asks for more than each of its caps, at its own socket; another one has a machine."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from satchel.errors import CapacityError, SatchelError
+from surrogate.hosted import HostedReplica
+from surrogate.tenant import TenantCaps
+from surrogate.tenant_sockets import TenantSockets
+from tests.needs import requires
+from tests.surrogate.conftest import Site
+from tests.waiting import eventually
+from wire import HttpClient, SourceAddress
+
+pytestmark = requires("nbdkit", "nbdfuse", "fuse")
+
+
+@dataclass
+class Crowd:
+    """A surrogate, a tenant with small caps, and a machine of another one."""
+
+    site: Site
+    sockets: TenantSockets
+    greedy: HttpClient
+    victim: HostedReplica
+
+    def ask(self, name: str, size: int = 0) -> None:
+        """For a machine. size: of its disk, by what its manifest says"""
+        tenant = self.site.host.tenants.admit("greedy")
+        request = dataclasses.replace(
+            self.site.request(name),
+            sources=(SourceAddress("home", str(tenant.forwarded / "home")),),
+        )
+        if size:
+            request.manifest["volumes"]["disk0"]["size"] = size
+        self.greedy.post_json("/v1/replicas", request.to_json())
+
+    def has(self) -> list[HostedReplica]:
+        return self.site.host.replicas(self.site.host.tenants.admit("greedy"))
+
+
+@pytest.fixture
+def crowded(short_path: Path) -> Iterator[Callable[..., Crowd]]:
+    made: list[Any] = []
+
+    def make(**caps: Any) -> Crowd:
+        site = Site(short_path, tenant=TenantCaps(**caps))
+        made.append(site)
+        sockets = TenantSockets(site.host)
+        made.append(sockets)
+        tenant = site.host.tenants.admit("greedy")
+        made.append(site.forward("home", tenant.forwarded))
+        greedy = HttpClient(sockets.open(tenant))
+        made.append(greedy)
+        victim = site.host.create(site.request("v1"))
+        victim.wait_started(60.0)
+        return Crowd(site, sockets, greedy, victim)
+
+    yield make
+    assert made[0].host.replicas()[0].status().state == "ready", "the other one's machine"
+    for one in reversed(made):
+        one.close()
+
+
+@pytest.mark.parametrize(("cap", "limit"), [("replicas", 1), ("memory_mib", 24), ("vcpus", 1)])
+def test_a_machine_more_than_its_cap_is_refused_by_name(
+    crowded: Callable[..., Crowd], cap: str, limit: int
+) -> None:
+    crowd = crowded(**{cap: limit})
+    crowd.ask("g1")
+    with pytest.raises(CapacityError, match=rf"tenant\.{cap.replace('_', '-')}"):
+        crowd.ask("g2")
+    assert [one.id for one in crowd.has()] == ["g1"]
+
+
+def test_larger_disks_than_its_cap_are_refused_by_name(crowded: Callable[..., Crowd]) -> None:
+    crowd = crowded(volume_gib=1)
+    with pytest.raises(CapacityError, match=r"tenant\.volume-gib"):
+        crowd.ask("g1", (1 << 30) + 4096)
+    assert crowd.has() == []
+
+
+def test_what_it_writes_beyond_its_cap_ends_its_machine(crowded: Callable[..., Crowd]) -> None:
+    crowd = crowded(overlay_mib=1)
+    crowd.ask("g1")
+    (mine,) = crowd.has()
+    mine.wait_started(60.0)
+    (overlay,) = (one.overlay for one in mine.volumes if one.name == "disk0")
+    with overlay.open("r+b") as file:
+        file.write(os.urandom((1 << 20) + 8192))
+    assert eventually(lambda: crowd.has() == [])
+
+
+def test_beyond_its_bytes_of_a_day_all_is_ended_and_refused(crowded: Callable[..., Crowd]) -> None:
+    crowd = crowded(day_mib=1)
+    crowd.ask("g1")
+    with suppress(SatchelError):
+        crowd.greedy.post_bytes("/v1/replicas/g1/operations", bytes(2 << 20))
+    with pytest.raises(CapacityError, match=r"tenant\.day-mib"):
+        crowd.greedy.get_json("/v1/status")
+    crowd.site.host._end_idle()
+    assert crowd.has() == []
+
+
+def test_a_machine_ends_when_its_hours_are_over(crowded: Callable[..., Crowd]) -> None:
+    crowd = crowded(hours=1e-6)
+    crowd.ask("g1")
+    (mine,) = crowd.has()
+    mine.wait_started(60.0)
+    victim = crowd.victim.tenant
+    victim.caps = TenantCaps()  # the account's own
+    crowd.site.host._end_idle()
+    assert crowd.has() == []
