@@ -82,6 +82,7 @@ class Flusher:
         self._state = threading.Condition()
         self._wanted: Reason | None = None
         self._asked = self._done = 0
+        self._bursts = self._waiters = self._waiting = 0
         self._hold_until = self._pause_until = 0.0
         self._pause = FIRST_PAUSE
         self._closing = False
@@ -109,8 +110,22 @@ class Flusher:
 
     def awake(self) -> None:
         """The interface was woken by something that could not wait."""
-        if self._spool.pending():
+        if self._waiters or self._spool.pending():
             self._want(Reason.AWAKE)
+
+    def wait(self, size: int, seconds: float) -> None:
+        """Until a batch goes, of which a request of so many bytes is to be a part, or for so
+        long."""
+        self._radio.held(size)
+        held = sum(each.size for each in self._spool.pending())
+        with self._state:
+            burst = self._bursts
+            self._waiters, self._waiting = self._waiters + 1, self._waiting + size
+            reason = self._batcher.accepted(held + self._waiting)
+            if reason:
+                self._want(reason)
+            self._state.wait_for(lambda: self._bursts != burst or self._closing, seconds)
+            self._waiters, self._waiting = self._waiters - 1, self._waiting - size
 
     def hold(self, seconds: float) -> None:
         """Let nothing go for so long but what somebody asks for; 0: as usual again."""
@@ -147,6 +162,8 @@ class Flusher:
         while (reason := self._next()) is not None:
             with self._state:
                 ticket = self._asked
+                self._bursts += 1
+                self._state.notify_all()
             try:
                 self._flush_all(reason)
             except Exception:
