@@ -203,7 +203,7 @@ Alias /dav {self.files}
 @dataclass
 class Site:
     """A server, and uplink before it as the service `cloud`. more: other tables of client.toml;
-    account: USER:PASSWORD that uplink has"""
+    account: USER:PASSWORD that uplink has; address: of the server, where it is not its `url`"""
 
     server: DavServer
     folder: Path
@@ -213,6 +213,7 @@ class Site:
     service: str = ""
     more: str = ""
     account: str = f"{USER}:{PASSWORD}"
+    address: str = ""
 
     @property
     def url(self) -> str:
@@ -249,7 +250,7 @@ state = "{self.spool}"
 cache = "{self.folder / "cache"}"
 {self.settings}
 [uplink.services.cloud]
-url = "{self.server.url}"
+url = "{self.address or self.server.url}"
 credentials = "{self.folder / "credentials"}"
 {self.service}
 """
