@@ -114,7 +114,7 @@ def test_a_crawl_costs_one_list(short_path: Path) -> None:
     with bucket_site(short_path, secret=True) as cloud:
         names = plant(cloud)
         before = lists(cloud)
-        words = ("lsf", "-R", "--checkers", "1", "up:bucket")
+        words = ("lsf", "-R", "--disable", "ListR", "--checkers", "1", "up:bucket")
         assert sorted(rclone(cloud, *words).splitlines()) == names
         assert cloud.ask("stats")["trees"] == 1
         assert lists(cloud) - before < 10  # folders that there are
