@@ -38,8 +38,8 @@ class Moto(DavServer):
     def argv(self) -> list[str]:
         assert PROGRAM is not None
         free = "3" if self.looks else "inf"
-        settings = (f"INITIAL_NO_AUTH_ACTION_COUNT={free}", "MOTO_IAM_LOAD_MANAGED_POLICIES=false")
-        settings += ("S3_IGNORE_SUBDOMAIN_BUCKETNAME=true",)  # the host's name is no bucket's
+        settings = [f"INITIAL_NO_AUTH_ACTION_COUNT={free}", "MOTO_IAM_LOAD_MANAGED_POLICIES=false"]
+        settings += ["S3_IGNORE_SUBDOMAIN_BUCKETNAME=true"]  # the host's name is no bucket's
         return ["env", *settings, PROGRAM, "-H", "127.0.0.1", "-p", str(self.port)]
 
     def start(self) -> None:

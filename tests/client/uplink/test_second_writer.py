@@ -212,12 +212,11 @@ def story(folder: Path, seed: int) -> Iterator[Story]:
     program = Path(sys.executable).resolve().name
     with site(folder, settings=f'background = ["{program}"]') as cloud:
         cloud.hold()
-        speakers = [Speaker(cloud.url), Speaker(cloud.server.url)]
-        try:
-            yield Story(cloud, *speakers, draw=random.Random(seed))
-        finally:
-            for speaker in speakers:
-                speaker.close()
+        with (
+            contextlib.closing(Speaker(cloud.url)) as program,
+            contextlib.closing(Speaker(cloud.server.url)) as second,
+        ):
+            yield Story(cloud, program, second, random.Random(seed))
 
 
 @pytest.mark.parametrize(
