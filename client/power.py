@@ -7,7 +7,7 @@ logind (`PrepareForSleep`). A device on which one of them is not there is taken 
 afford everything. A transfer asks before each of its pieces, so a change acts in the middle of it.
 
     now     operations, chunks that a machine stands still for, coherence    wait for nothing
-    soon    the write log, deltas of carried services                        wait while it sleeps
+    soon    the write log, deltas of carried services, uploads of uplink     wait while it sleeps
     later   pre-staging, checkpoints onto the medium                         wait as the owner says
 """
 
@@ -18,7 +18,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jeepney import (
@@ -46,8 +46,8 @@ AGAIN_SECONDS = 30.0
 SIGNALS_KEPT = 64
 """Each of them has all asked anew, so that one that is lost is no harm while another is kept."""
 
-_YES = (1, 3)
-"""Of NMMetered: yes, and guessed so."""
+_YES, _NO = (1, 3), (2, 4)
+"""Of NMMetered: yes, and guessed so; no, and guessed so."""
 
 
 class Urgency(enum.Enum):
@@ -60,21 +60,24 @@ class Urgency(enum.Enum):
 
 @dataclass(frozen=True)
 class Means:
-    """What the device is known to be. sleeping: it is about to, or it has not been awake again"""
+    """What the device is known to be. sleeping: it is about to, or it has not been awake again;
+    plenty: a service has said that the connection is not metered, or that it is not on battery"""
 
     metered: bool = False
     battery: bool = False
     sleeping: bool = False
+    plenty: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
 class _Property:
     """Of the one object of a service on the bus, whose interface has the service's name; what its
-    values mean."""
+    values mean, and which of them says that there is plenty."""
 
     service: str
     name: str
     means: Callable[[Any], bool]
+    plenty: Callable[[Any], bool]
 
     @property
     def address(self) -> DBusAddress:
@@ -83,8 +86,18 @@ class _Property:
 
 
 _PROPERTIES = {
-    METERED: _Property("org.freedesktop.NetworkManager", "Metered", lambda value: value in _YES),
-    BATTERY: _Property("org.freedesktop.UPower", "OnBattery", lambda value: value is True),
+    METERED: _Property(
+        "org.freedesktop.NetworkManager",
+        "Metered",
+        lambda value: value in _YES,
+        lambda value: value in _NO,
+    ),
+    BATTERY: _Property(
+        "org.freedesktop.UPower",
+        "OnBattery",
+        lambda value: value is True,
+        lambda value: value is False,
+    ),
 }
 
 _SLEEP = MatchRule(
@@ -172,7 +185,9 @@ class Power:
             sleeping = False
             while not self._ended.is_set():
                 found = {name: _asked(bus, each) for name, each in _PROPERTIES.items()}
-                self._learn(Means(found[METERED], found[BATTERY], sleeping))
+                are = {name: each.means(found[name]) for name, each in _PROPERTIES.items()}
+                plenty = any(each.plenty(found[name]) for name, each in _PROPERTIES.items())
+                self._learn(Means(are[METERED], are[BATTERY], sleeping, plenty))
                 self._known.set()
                 signal = self._next(bus, signals)
                 if signal is not None and _is_sleep(signal):
@@ -218,8 +233,8 @@ def _is_sleep(signal: Message) -> bool:
     return member == "PrepareForSleep" and len(signal.body) == 1
 
 
-def _asked(bus: DBusConnection, wanted: _Property) -> bool:
-    """What the service says; False where it is not there. Raises NO_BUS."""
+def _asked(bus: DBusConnection, wanted: _Property) -> Any:
+    """What the service says; None where it is not there. Raises NO_BUS."""
     address = wanted.address
     about = DBusAddress(
         address.object_path,
@@ -230,7 +245,7 @@ def _asked(bus: DBusConnection, wanted: _Property) -> bool:
     try:
         answer = bus.send_and_get_reply(call, timeout=REPLY_SECONDS)
     except TimeoutError:
-        return False
+        return None
     if answer.header.message_type is MessageType.error or len(answer.body) != 1:
-        return False
-    return wanted.means(answer.body[0][1])
+        return None
+    return answer.body[0][1]

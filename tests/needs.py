@@ -8,7 +8,7 @@
     pytestmark = requires("root")        # a whole file
 
 A need is the name of a program, or one of: root, netns, fuse, mappings, lmdb, caldav, libvirt,
-loop, tun, userns, websocket, kvm. What is lacking is the reason of the skip. In CI and with
+loop, tun, userns, websocket, kvm, moto. What is lacking is the reason of the skip. In CI and with
 --nightly a skip that tests/expected-skips.txt does not name fails.
 """
 
@@ -59,6 +59,10 @@ def _unshares(*options: str) -> bool:
     return _succeeds("unshare", *options, "true")
 
 
+def _has_moto() -> bool:
+    return bool(shutil.which("moto_server", path=f".venv/moto/bin:{os.environ.get('PATH', '')}"))
+
+
 def _has_loop() -> bool:
     return _opens("/dev/loop-control") and _succeeds("losetup", "--find")
 
@@ -99,6 +103,7 @@ _CAPABILITIES: dict[str, tuple[Callable[[], bool], str]] = {
         lambda: _succeeds("/usr/bin/python3", "-c", "import websocket"),
         "Debian's package python3-websocket is missing",
     ),
+    "moto": (_has_moto, "scripts/bootstrap --nightly installs it"),
     "loop": (_has_loop, "there is no free loop device"),
     "tun": (lambda: _opens("/dev/net/tun"), "/dev/net/tun cannot be opened"),
     "userns": (

@@ -7,7 +7,9 @@ Pure: no clock, no network, no threads. Who calls says what time it is and does 
 - radio: the states of an interface and what each costs; the ledger of joules, which are a model's
 - batcher: how long uploads are held, and why they are let go
 - upload: one that is held, and the states that it goes through
+- sigv4: requests that are signed one by one, as S3 asks for
 - services: descriptions of what a service's requests mean, and how one uploads to it
+- objects: S3's lists of objects
 - dialogue: the requests of an upload, one after the other
 - davxml: WebDAV's lists of properties, which are changed on the way through
 - known: what is known of files and folders at a service
@@ -42,6 +44,14 @@ from uplink.davxml import (
 from uplink.dialogue import StepAnswer, StepRequest, Verdict, run_dialogue
 from uplink.known import Knowledge, Known, plain
 from uplink.mirror import Mirror, TreeTooLarge
+from uplink.objects import (
+    BadObjectList,
+    FolderQuestion,
+    ObjectPage,
+    folder_lists,
+    read_folder_question,
+    read_objects,
+)
 from uplink.preload import preloaded
 from uplink.radio import (
     BadRadio,
@@ -63,6 +73,7 @@ from uplink.services import (
     built_in_descriptions,
     read_description,
 )
+from uplink.sigv4 import Signature, read_signature, signed_headers, verified
 from uplink.treesync import Ask, DavQuestion, Deltas, NoTree, TreeSync
 from uplink.upload import Condition, Upload, UploadState
 
@@ -71,6 +82,7 @@ __all__ = [
     "Ask",
     "BadDavXml",
     "BadDescription",
+    "BadObjectList",
     "BadRadio",
     "Batcher",
     "Condition",
@@ -80,6 +92,7 @@ __all__ = [
     "Deltas",
     "Description",
     "Entry",
+    "FolderQuestion",
     "Freshness",
     "Interface",
     "Kind",
@@ -88,11 +101,13 @@ __all__ = [
     "Ledger",
     "Mirror",
     "NoTree",
+    "ObjectPage",
     "Outcome",
     "Pattern",
     "RadioModel",
     "RadioState",
     "Reason",
+    "Signature",
     "Stage",
     "Step",
     "StepAnswer",
@@ -108,6 +123,7 @@ __all__ = [
     "burst_joules",
     "cache_key",
     "edit_listing",
+    "folder_lists",
     "freshness",
     "growth_per_mb",
     "hrefs_of",
@@ -115,11 +131,16 @@ __all__ = [
     "plain",
     "preloaded",
     "read_description",
+    "read_folder_question",
     "read_listing",
     "read_members",
+    "read_objects",
     "read_radios",
+    "read_signature",
     "rewrite_hrefs",
     "run_dialogue",
     "saving_ratio",
+    "signed_headers",
     "split_tree",
+    "verified",
 ]

@@ -32,6 +32,7 @@ class Reason(Enum):
     ASKED = "asked"  # somebody said `flush`
     ROOM = "room"  # the spool is full
     ORDER = "order"  # a request cannot go before it
+    PLENTY = "plenty"  # the device is charging, or the connection is not metered
 
 
 def per_mb(model: RadioModel, rate: float) -> float:

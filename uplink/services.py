@@ -52,16 +52,18 @@ class Outcome(Enum):
 @dataclass(frozen=True)
 class Pattern:
     """Requests of a kind. headers: what they must match, whole; without: those that they must not
-    have"""
+    have; query: what the address's must match, whole, None where it may be any"""
 
     kind: Kind
     methods: frozenset[str]
     headers: tuple[tuple[str, re.Pattern[str]], ...] = ()
     without: frozenset[str] = frozenset()
+    query: re.Pattern[str] | None = None
 
-    def matches(self, method: str, headers: Mapping[str, str]) -> bool:
+    def matches(self, method: str, headers: Mapping[str, str], query: str) -> bool:
         return (
             method in self.methods
+            and (self.query is None or self.query.fullmatch(query) is not None)
             and not self.without & headers.keys()
             and all(pattern.fullmatch(headers.get(name, "")) for name, pattern in self.headers)
         )
@@ -94,8 +96,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Description:
-    """One service's. listing: the format of its lists, `webdav` or none; fresh: seconds for which
-    an answer is taken for true; outcomes: of statuses"""
+    """One service's. listing: the format of its lists, `webdav`, `s3` or none; fresh: seconds for
+    which an answer is taken for true; waits: seconds for which an upload that cannot be held waits
+    for others, its program with it; outcomes: of statuses"""
 
     name: str
     what: str
@@ -105,11 +108,12 @@ class Description:
     steps: tuple[Step, ...]
     outcomes: Mapping[int, Outcome] = field(default_factory=dict)
     deltas: str = ""
+    waits: float = 0.0
 
-    def kind(self, method: str, headers: Mapping[str, str]) -> Kind:
+    def kind(self, method: str, headers: Mapping[str, str], query: str = "") -> Kind:
         """Of a request. headers: by names in lower case."""
         for pattern in self.patterns:
-            if pattern.matches(method, headers):
+            if pattern.matches(method, headers, query):
                 return pattern.kind
         return Kind.OTHER
 
@@ -131,19 +135,18 @@ def read_description(name: str, text: str) -> Description:
             why=f"it is of version {table.get('version')!r}, this program knows {VERSION}",
         )
     reader = _Reader(name)
-    known = {"version", "what", "listing", "deltas", "fresh", "request", "step", "outcomes"}
-    reader.only(table, known, "the description")
-    fresh = table.get("fresh", 0)
-    reader.need(type(fresh) in (int, float) and 0 <= fresh < 1e6, "fresh is a number of seconds")
+    known = {"version", "what", "listing", "deltas", "fresh", "waits"}
+    reader.only(table, known | {"request", "step", "outcomes"}, "the description")
     listing = table.get("listing", "")
-    reader.need(listing in ("", "webdav"), "listing is webdav or nothing")
+    reader.need(listing in ("", "webdav", "s3"), "listing is webdav, s3 or nothing")
     deltas = table.get("deltas", "")
-    reader.need(deltas in ("", "sync", "etags"), "deltas is sync, etags or nothing")
+    reader.need(deltas in ("", "sync", "etags", "tree"), "deltas is sync, etags, tree or nothing")
     return Description(
         name=name,
         what=reader.text(table.get("what", ""), "what"),
         listing=listing,
-        fresh=float(fresh),
+        fresh=reader.seconds(table.get("fresh", 0), "fresh"),
+        waits=reader.seconds(table.get("waits", 0), "waits"),
         patterns=tuple(reader.pattern(each) for each in reader.tables(table, "request")),
         steps=tuple(reader.step(each) for each in reader.tables(table, "step")),
         outcomes=reader.outcomes(table.get("outcomes", {})),
@@ -176,6 +179,11 @@ class _Reader:
         self.need(isinstance(value, str) and "\n" not in value, f"{key} is one line of text")
         return str(value)
 
+    def seconds(self, value: Any, key: str) -> float:
+        good = type(value) in (int, float) and 0 <= value < 1e6
+        self.need(good, f"{key} is a number of seconds")
+        return float(value)
+
     def tables(self, table: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
         found = table.get(key, [])
         good = isinstance(found, list) and all(isinstance(each, dict) for each in found)
@@ -197,20 +205,28 @@ class _Reader:
         return frozenset(value)
 
     def pattern(self, table: dict[str, Any]) -> Pattern:
-        self.only(table, {"kind", "methods", "headers", "without"}, "a request")
+        self.only(table, {"kind", "methods", "headers", "without", "query"}, "a request")
         kinds = {kind.value: kind for kind in Kind}
         kind = table.get("kind")
         self.need(kind in kinds, f"the kind of a request is one of {', '.join(kinds)}")
+        headers = tuple(
+            (name.lower(), self.expression(text, re.IGNORECASE))
+            for name, text in self.pairs(table.get("headers", {}), "headers")
+        )
+        query = self.text(table["query"], "query") if "query" in table else None
+        return Pattern(
+            kind=kinds[str(kind)],
+            methods=frozenset(self.strings(table.get("methods", []), "methods")),
+            headers=headers,
+            without=frozenset(x.lower() for x in self.strings(table.get("without", []), "without")),
+            query=None if query is None else self.expression(query),
+        )
+
+    def expression(self, text: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
         try:
-            headers = tuple(
-                (name.lower(), re.compile(text, re.IGNORECASE))
-                for name, text in self.pairs(table.get("headers", {}), "headers")
-            )
+            return re.compile(text, flags)
         except (re.error, RecursionError) as error:
             raise BadDescription(f"the description {self.name} has a bad pattern") from error
-        methods = frozenset(self.strings(table.get("methods", []), "methods"))
-        without = self.strings(table.get("without", []), "without")
-        return Pattern(kinds[str(kind)], methods, headers, frozenset(x.lower() for x in without))
 
     def step(self, table: dict[str, Any]) -> Step:
         keys = {"method", "target", "headers", "content", "conditional", "done", "take"}

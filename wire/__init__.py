@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         verify_signer,
     )
     from wire.intake import Intake
-    from wire.links import Link, Links
+    from wire.links import SELDOM_SECONDS, Link, Links
     from wire.listening import listen_local, listen_unix
     from wire.messages import (
         RUNS_LIMIT,
@@ -160,6 +160,7 @@ __all__ = [
     "PAIRING_PORT",
     "PLACES_LIMIT",
     "RUNS_LIMIT",
+    "SELDOM_SECONDS",
     "STATEMENT_NAMESPACE",
     "Acceptor",
     "Address",

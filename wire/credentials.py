@@ -20,11 +20,12 @@ class BadCredentials(UsageError):
 
 @dataclass(frozen=True)
 class Credentials:
-    """user: the account's name; authorization: the value of HTTP's header, which is the secret and
-    not in the `repr`"""
+    """user: the account's name; authorization: the value of HTTP's header; it and the password are
+    secret and not in the `repr`"""
 
     user: str
     authorization: str = field(repr=False)
+    password: str = field(repr=False, default="")
 
 
 def read_credentials(path: Path) -> Credentials:
@@ -41,4 +42,5 @@ def read_credentials(path: Path) -> Credentials:
     if ":" not in text or "\n" in text:
         raise BadCredentials(f"{path} has no credentials", fix="write USER:PASSWORD into it")
     token = base64.b64encode(text.encode()).decode()
-    return Credentials(text.partition(":")[0], f"Basic {token}")
+    user, _, password = text.partition(":")
+    return Credentials(user, f"Basic {token}", password)

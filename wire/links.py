@@ -49,6 +49,10 @@ CONNECT_SECONDS = 20.0
 
 KEEP_ALIVE_SECONDS = 9.0
 
+SELDOM_SECONDS = 900.0
+"""Likewise, of a link that may stand idle for hours: every beat wakes a mobile's radio. Who asks
+over it has a timeout, and has it made anew when that is over."""
+
 SOURCE_THREADS = 16
 """Requests for chunks that are served at once: as many as one surrogate has under way."""
 
@@ -61,9 +65,18 @@ class Link:
     http: the daemon; its calls raise UnavailableError while the connection does not stand
     """
 
-    def __init__(self, name: str, peer: Peer, run: Path, lane: Lane, stream: str = API) -> None:
+    def __init__(
+        self,
+        name: str,
+        peer: Peer,
+        run: Path,
+        lane: Lane,
+        stream: str = API,
+        keep_alive: float = KEEP_ALIVE_SECONDS,
+    ) -> None:
         """Begin to watch; `connect` says whether it works. run: the folder of its sockets; stream:
-        what `http` asks there"""
+        what `http` asks there; keep_alive: seconds of silence after which it is given up"""
+        self._keep_alive = keep_alive
         self.name = name
         self._peer = peer
         self._lane = lane
@@ -229,7 +242,7 @@ class Link:
         self._ssh = SshLink.start(
             host,
             lane=self._lane,
-            keep_alive=KEEP_ALIVE_SECONDS,
+            keep_alive=self._keep_alive,
             connect_timeout=CONNECT_SECONDS,
         )
         if self._closing.is_set():
@@ -278,9 +291,10 @@ class Link:
 class Links:
     """Every link of one program, by name. Thread-safe."""
 
-    def __init__(self, run: Path) -> None:
-        """run: the folder of the links' sockets, which is this object's alone"""
-        self._run = run
+    def __init__(self, run: Path, *, keep_alive: float = KEEP_ALIVE_SECONDS) -> None:
+        """run: the folder of the links' sockets, which is this object's alone; keep_alive: see
+        Link"""
+        self._run, self._keep_alive = run, keep_alive
         self._run.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = threading.Lock()
         self._links: dict[str, Link] = {}
@@ -298,7 +312,7 @@ class Links:
         """The link of that name, made if there is none; connected or not. stream: see Link."""
         with self._lock:
             if name not in self._links:
-                self._links[name] = Link(name, peer, self._run, lane, stream)
+                self._links[name] = Link(name, peer, self._run, lane, stream, self._keep_alive)
             return self._links[name]
 
     def open(self, name: str, peer: Peer, lane: Lane = Lane.OPERATIONS) -> Link:

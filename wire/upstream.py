@@ -126,11 +126,13 @@ class Upstream:
         headers: Iterable[tuple[str, str]],
         body: Iterable[bytes] | None = None,
         size: int | None = None,
+        host: str = "",
     ) -> Iterator[ServiceAnswer]:
         """One request. path: below the service, percent-encoded, with its query; size: of the
-        body, None where it is not known. Raises ServiceUnreachable, in the block as well."""
+        body, None where it is not known; host: as a signature covers it; empty: the service's.
+        Raises ServiceUnreachable, in the block as well."""
         sent = [(k, v) for k, v in headers if k.lower() not in HOP_BY_HOP | {"content-length"}]
-        sent.append(("Host", self._host))
+        sent.append(("Host", host or self._host))
         if body is not None:
             known = ("Content-Length", str(size)) if size is not None else None
             sent.append(known or ("Transfer-Encoding", "chunked"))

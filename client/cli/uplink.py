@@ -37,9 +37,10 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
     It runs until Ctrl-C. A program uses http://127.0.0.1:PORT/SERVICE in place of the service's
     address. Uploads that are held at the end stay held, and go when the daemon runs again.
     """
+    from client.power import Power
     from client.uplink.control import control_app, control_socket, entries_socket
     from client.uplink.daemon import UplinkDaemon
-    from wire import Links, serve
+    from wire import SELDOM_SECONDS, Links, serve
 
     if not settings.uplink.services:
         raise NotFoundError(
@@ -47,14 +48,17 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
         )
     settings.make_folders()
     with contextlib.ExitStack() as links:
-        home = None
+        home, power = None, links.enter_context(Power(settings.later_waits))
         if any(service.home for service in settings.uplink.services.values()):
-            own = links.enter_context(Links(settings.run / "uplink-links"))
+            folder = settings.run / "uplink-links"
+            own = links.enter_context(Links(folder, keep_alive=SELDOM_SECONDS))
             home = own.get("home", settings.require_home())
             home.want()
         daemon = links.enter_context(
             contextlib.closing(
-                UplinkDaemon(settings.uplink, settings.client_name, home, entries_socket(settings))
+                UplinkDaemon(
+                    settings.uplink, settings.client_name, home, entries_socket(settings), power
+                )
             )
         )
         app, place = control_app(daemon), control_socket(settings)

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who asks a service, and what is known of each account there.
 
-An account is a name and never a secret: the user of `Basic`, a digest of a `Bearer` token, or
-nobody. What is kept or held for an account is given only to a request with the very credentials
-that the service has accepted; these stay in memory. Other kinds of credentials sign one request
-each, and what comes with them is passed on and nothing else.
+An account is a name and never a secret: the user of `Basic`, a digest of a `Bearer` token, the
+key of a signature, or nobody. What is kept or held for an account is given only to a request with
+the very credentials that the service has accepted; these stay in memory. A signature is good for
+one request: what it gets is what the service says to it, unless we have the key's secret and can
+tell that it is true.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from uplink import Knowledge
+from uplink import Knowledge, read_signature
 from wire import read_credentials
 
-USER = "user:"
+USER, KEY = "user:", "key:"
 
 ALIASES = 1000
 """Etags of held uploads that are remembered after the service gave its own."""
@@ -31,11 +32,13 @@ ALIASES = 1000
 @dataclass
 class Account:
     """authorization: that the service accepted last; None while it has not. aliases: etags that we
-    gave held files, and what the service calls these. Locked by `guard`."""
+    gave held files, and what the service calls these; secret: of a key that signs. Locked by
+    `guard`."""
 
     service: str
     name: str
     authorization: str | None = None
+    secret: str = ""
     knowledge: Knowledge = field(default_factory=Knowledge)
     aliases: dict[str, str] = field(default_factory=dict)
     guard: threading.RLock = field(default_factory=threading.RLock)
@@ -78,8 +81,10 @@ class Accounts:
             return self._accounts.setdefault((service, name), Account(service, name))
 
     def load(self, service: str, path: Path) -> None:
-        """Take the credentials of a file with USER:PASSWORD. Raises BadCredentials."""
+        """Take the credentials of a file with USER:PASSWORD, or KEY:SECRET of one that signs.
+        Raises BadCredentials."""
         found = read_credentials(path)
+        self.get(service, KEY + found.user).secret = found.password
         self.get(service, user_account(found.user)).authorization = found.authorization
 
 
@@ -98,7 +103,8 @@ def account_name(headers: Mapping[str, str]) -> str | None:
         return user_account(user.decode("utf-8", "replace"))
     if scheme.lower() == "bearer":
         return f"token:{hashlib.sha256(token.strip().encode()).hexdigest()[:32]}"
-    return None
+    signature = read_signature(headers)
+    return None if signature is None else KEY + signature.key
 
 
 def user_account(user: str) -> str:

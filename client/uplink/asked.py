@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from urllib.parse import urlsplit
 
 from client.uplink.accounts import Account
 from client.uplink.conversation import Exchange
 from client.uplink.programs import Program
-from uplink import Description, Kind
+from uplink import Description, Kind, Signature, read_signature, verified
 from wire import Upstream
 
 
@@ -42,10 +43,24 @@ class Asked:
     def authorization(self) -> str:
         return self.exchange.named.get("authorization", "")
 
+    @cached_property
+    def signature(self) -> Signature | None:
+        """Of a request that has to stay as it is."""
+        return read_signature(self.exchange.named)
+
     @property
+    def host(self) -> str:
+        """That a signature covers; empty where it is the service's."""
+        return self.exchange.named.get("host", "") if self.signature else ""
+
+    @cached_property
     def trusted(self) -> Account | None:
         """The account, if what is kept or held for it may be given to this request."""
-        account = self.account
+        account, exchange = self.account, self.exchange
+        if account is not None and (signature := self.signature) is not None:
+            secret = account.secret
+            told = (exchange.method, exchange.path, exchange.named)
+            return account if secret and verified(signature, secret, *told) else None
         return account if account is not None and account.accepts(self.authorization) else None
 
     @property
@@ -63,7 +78,10 @@ class Asked:
         return address
 
     def sent_headers(self) -> list[tuple[str, str]]:
-        """The request's headers with addresses and etags as the service has them."""
+        """The request's headers with addresses and etags as the service has them; those of a
+        signed one as they are."""
+        if self.signature is not None:
+            return list(self.exchange.headers)
         aliases = dict(self.account.aliases) if self.account else {}
         found = []
         for name, given in self.exchange.headers:

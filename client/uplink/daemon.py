@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from client.power import Power
 from client.uplink.accounts import Accounts
 from client.uplink.catalog import Catalog
 from client.uplink.entries import Entries
@@ -41,9 +42,11 @@ class UplinkDaemon:
         device: str,
         home: Link | None = None,
         entries: Path | None = None,
+        power: Power | None = None,
     ) -> None:
         """device: names conflict copies; home: helps with services that say so; entries: a socket
-        for `satchel uplink run --namespace`. Raises SatchelError, OSError; nothing runs then."""
+        for `satchel uplink run --namespace`; power: what the device can afford. Raises
+        SatchelError, OSError; nothing runs then."""
         self._parts = contextlib.ExitStack()
         with contextlib.ExitStack() as parts:
             self.radio = RadioWatch(_radio(settings))
@@ -73,6 +76,7 @@ class UplinkDaemon:
                     upload.service, upload.account, upload.path
                 ),
                 device=device,
+                power=power,
                 helper=lambda service: helper if self.catalog.helped(service) else None,
             )
             self.gateway = Gateway(

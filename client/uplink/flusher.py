@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from client.power import Power, Urgency
 from client.uplink.accounts import Account, Accounts
 from client.uplink.conflicts import Found, compare, copy_path, same_bytes
 from client.uplink.home_help import HomeHelp
@@ -36,7 +37,7 @@ logger = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 600.0
 """Seconds after a try that did not come through; doubled each time."""
 
-LOOK_SECONDS = 60.0
+LOOK_SECONDS, POWER_SECONDS = 60.0, 2.0
 COPIES = 20
 """Names that are tried for a conflict copy."""
 
@@ -71,10 +72,13 @@ class Flusher:
         changed: Callable[[Upload], None],
         device: str,
         helper: Callable[[str], HomeHelp | None] = lambda service: None,
+        power: Power | None = None,
     ) -> None:
         """helper: home, where it helps with a service. upstream, description: of a service by
         name, NotFoundError for others. changed: is told
-        of each upload that came through. device: what conflict copies name"""
+        of each upload that came through. device: what conflict copies name; power: what the device
+        can afford, None: nobody says"""
+        self._power = power
         self._spool, self._batcher, self._accounts, self._radio = spool, batcher, accounts, radio
         self._upstream, self._description, self._changed = upstream, description, changed
         self._device, self._helper = device, helper
@@ -82,9 +86,10 @@ class Flusher:
         self._state = threading.Condition()
         self._wanted: Reason | None = None
         self._asked = self._done = 0
+        self._bursts = self._waiters = self._waiting = 0
         self._hold_until = self._pause_until = 0.0
         self._pause = FIRST_PAUSE
-        self._closing = False
+        self._closing, self._ending = False, threading.Event()
         self.reasons: dict[str, int] = {}
         self._thread = threading.Thread(target=self._run, name="uplink flusher", daemon=True)
 
@@ -92,6 +97,7 @@ class Flusher:
         self._thread.start()
 
     def close(self) -> None:
+        self._ending.set()
         with self._state:
             self._closing = True
             self._state.notify_all()
@@ -102,15 +108,29 @@ class Flusher:
         self._radio.held(upload.size)
         held = sum(each.size for each in self._spool.pending())
         reason = self._batcher.accepted(held, awake=awake)
-        if reason:
-            self._want(reason)
+        if reason or self._plenty:
+            self._want(reason or Reason.PLENTY)
         with self._state:
             self._state.notify_all()  # its deadline may be the first
 
     def awake(self) -> None:
         """The interface was woken by something that could not wait."""
-        if self._spool.pending():
+        if self._waiters or self._spool.pending():
             self._want(Reason.AWAKE)
+
+    def wait(self, size: int, seconds: float) -> None:
+        """Until a batch goes, of which a request of so many bytes is to be a part, or for so
+        long."""
+        self._radio.held(size)
+        held = sum(each.size for each in self._spool.pending())
+        with self._state:
+            burst = self._bursts
+            self._waiters, self._waiting = self._waiters + 1, self._waiting + size
+            reason = self._batcher.accepted(held + self._waiting)
+            if reason:
+                self._want(reason)
+            self._state.wait_for(lambda: self._bursts != burst or self._closing, seconds)
+            self._waiters, self._waiting = self._waiters - 1, self._waiting - size
 
     def hold(self, seconds: float) -> None:
         """Let nothing go for so long but what somebody asks for; 0: as usual again."""
@@ -137,6 +157,10 @@ class Flusher:
                 "flushes": dict(self.reasons),
             }
 
+    @property
+    def _plenty(self) -> bool:
+        return self._power is not None and self._power.means.plenty
+
     def _want(self, reason: Reason) -> None:
         with self._state:
             if self._wanted is None:
@@ -147,6 +171,8 @@ class Flusher:
         while (reason := self._next()) is not None:
             with self._state:
                 ticket = self._asked
+                self._bursts += 1
+                self._state.notify_all()
             try:
                 self._flush_all(reason)
             except Exception:
@@ -169,11 +195,14 @@ class Flusher:
                 pending = self._spool.pending()
                 oldest = min((upload.accepted for upload in pending), default=time.time())
                 due = self._batcher.waited(oldest, time.time()) if pending else None
+                if pending and self._plenty:
+                    due = Reason.PLENTY
                 if due is not None and now >= quiet:
                     return due
                 rest = quiet - now if now < quiet else self._batcher.deadline
                 rest -= time.time() - oldest if now >= quiet else 0.0
-                self._state.wait(min(LOOK_SECONDS, max(0.05, rest)))
+                look = POWER_SECONDS if pending and self._power else LOOK_SECONDS
+                self._state.wait(min(look, max(0.05, rest)))
             return None
 
     def _flush_all(self, reason: Reason) -> None:
@@ -190,6 +219,7 @@ class Flusher:
                     return
                 if upload.service in silent:
                     continue
+                self._await_power()
                 try:
                     self._send(upload)
                     size += upload.size
@@ -203,6 +233,11 @@ class Flusher:
             self._wait_longer()
         else:
             self._pause = FIRST_PAUSE
+
+    def _await_power(self) -> None:
+        """While the device goes to sleep, nothing goes that can wait."""
+        if self._power is not None:
+            self._power.wait(Urgency.SOON, self._ending)
 
     def _wait_longer(self) -> None:
         with self._state:
@@ -222,7 +257,7 @@ class Flusher:
             if not same_bytes(upload, body):
                 self._fail(upload, "its bytes in the spool have changed")
                 return
-            job = _Job(upstream, described, account, upload, body, self._device)
+            job = _Job(upstream, described, account, upload, body, self._device, self._await_power)
             helper = self._helper(upload.service)
             self._settle(upload, account, job.run(helper), job)
             self.helped += job.helped
@@ -277,7 +312,9 @@ class _Job:
         upload: Upload,
         body: Path,
         device: str,
+        before_piece: Callable[[], None],
     ) -> None:
+        self._before_piece = before_piece
         self._upstream, self._description, self._account = upstream, description, account
         self.upload, self._body, self._device = upload, body, device
         self.etag = self.copy = self.why = ""
@@ -310,6 +347,7 @@ class _Job:
             verdict = helper.upload(upload, user, self._body)
         except SatchelError as error:
             self._unsure = True
+            helper.failed(error)
             logger.warning("%s does not go through home: %s", upload.path, error)
             return None
         if verdict.outcome not in (Outcome.DONE, Outcome.CONFLICT):
@@ -364,6 +402,7 @@ class _Job:
     def _pieces(self) -> Iterator[bytes]:
         with self._body.open("rb") as file:
             while piece := file.read(PIECE):
+                self._before_piece()
                 yield piece
 
 

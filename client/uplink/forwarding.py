@@ -114,10 +114,12 @@ class Forwarding:
         if exchange.method in ("POST", "PUT") and pieces is None:
             pieces = []
         sent, reads = asked.sent_headers(), exchange.method in ("GET", "HEAD")
-        if not reads:
+        if not reads and asked.signature is None:
             sent = [(k, v) for k, v in sent if k.lower() != "accept-encoding"]
             sent.append(("Accept-Encoding", "gzip"))
-        with asked.upstream.ask(exchange.method, asked.path, sent, pieces, size) as answer:
+        with asked.upstream.ask(
+            exchange.method, asked.path, sent, pieces, size, asked.host
+        ) as answer:
             self._learn(asked, answer)
             headers = asked.answer_headers(answer.headers)
             if not reads and "xml" in answer.named.get("content-type", ""):
@@ -134,12 +136,14 @@ class Forwarding:
         if held is not None:
             read_held(exchange, held, self._spool.body(held))
             return False
-        if account is None or "range" in exchange.named:
+        fresh = asked.description.fresh
+        if account is None and asked.signature is not None:
+            account, fresh = asked.account, 0.0  # the service says to each whether it may have it
+        own = any(name.startswith("if-") for name in exchange.named)
+        if account is None or "range" in exchange.named or (own and asked.signature is not None):
             self.forward(asked)
             return True
-        found = self._cache.find(
-            asked.service, account.name, asked.path, exchange.named, asked.description.fresh
-        )
+        found = self._cache.find(asked.service, account.name, asked.path, exchange.named, fresh)
         if found is not None and found[1] is Freshness.FRESH:
             self._cache.hits += 1
             self._give(asked, found[0])
@@ -149,6 +153,13 @@ class Forwarding:
             return True
         self._ask_for_file(asked, account, found[0] if found else None)
         return True
+
+    def crawl_fresh(self, asked: Asked, crawl: Crawl | None) -> float:
+        """Seconds for which a list is taken for true: in a crawl since it began."""
+        fresh = asked.description.fresh
+        if crawl is None or fresh <= 0:
+            return fresh
+        return max(fresh, min(crawl.seconds, CRAWL_SECONDS))
 
     def list_properties(self, asked: Asked, crawl: Crawl | None = None) -> bool:
         """Answer a question for properties. Whether the service was asked. crawl: that of
@@ -169,9 +180,7 @@ class Forwarding:
         name = account.name if account else ""
         key = (asked.service, name, plain(asked.path), depth, digest)
         changes = self.listings.changes(asked.service, name)
-        fresh = asked.description.fresh
-        if crawl is not None and fresh > 0:
-            fresh = max(fresh, min(crawl.seconds, CRAWL_SECONDS))
+        fresh = self.crawl_fresh(asked, crawl)
         listing = self.listings.find(key, fresh) if account else None
         there = listing is not None
         if listing is None and account is not None and crawl is not None:
@@ -216,7 +225,7 @@ class Forwarding:
         if kept is not None:
             headers = [(k, v) for k, v in headers if not k.lower().startswith("if-")]
             headers.append(("If-None-Match", kept.etag))
-        with asked.upstream.ask("GET", asked.path, headers) as answer:
+        with asked.upstream.ask("GET", asked.path, headers, host=asked.host) as answer:
             self._learn(asked, answer)
             if kept is not None and answer.status == 304:
                 for _ in answer.body:

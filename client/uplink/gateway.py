@@ -23,6 +23,7 @@ from client.uplink.catalog import Catalog, is_below
 from client.uplink.conversation import Conversation, Exchange, ProgramGone
 from client.uplink.flusher import Flusher, held_etag
 from client.uplink.forwarding import Forwarding
+from client.uplink.object_lists import ObjectLists
 from client.uplink.own_writes import held_headers
 from client.uplink.programs import Program, Programs
 from client.uplink.radio_watch import RadioWatch
@@ -34,6 +35,10 @@ from wire import ServiceAnswer, ServiceUnreachable
 logger = logging.getLogger(__name__)
 
 CONNECTIONS = 256
+SIGNATURE_MARGIN = 120.0
+"""Seconds of a signature that are left for the upload itself."""
+
+_COUNTED = ("requests", "held", "waited", "answered_here", "crawl_requests")
 PIECE = 1 << 18
 
 _HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", re.IGNORECASE)
@@ -54,13 +59,13 @@ class Gateway:
     ) -> None:
         self._catalog, self._accounts, self._spool = catalog, accounts, spool
         self._forwarding, self._flusher, self._radio = forwarding, flusher, radio
-        self._programs = programs
+        self._programs, self._object_lists = programs, ObjectLists(forwarding)
         self._known: WeakKeyDictionary[socket.socket, Program] = WeakKeyDictionary()
         self._room = threading.BoundedSemaphore(CONNECTIONS)
         self._guard = threading.Lock()
         self._open: set[socket.socket] = set()
         self._crawls = Crawls()
-        self.counts = dict.fromkeys(("requests", "held", "answered_here", "crawl_requests"), 0)
+        self.counts = dict.fromkeys(_COUNTED, 0)
 
     def adopt(self, connection: socket.socket) -> None:
         """Serve it, in a thread of its own."""
@@ -131,6 +136,7 @@ class Gateway:
             upstream = self._catalog.upstream(service)
             within, prefix = is_below(path, upstream.base), upstream.base
         described = self._catalog.description(service)
+        query = path.partition("?")[2]
         name = account_name(exchange.named) if within else None
         rest = path.removeprefix(prefix) if within else path
         return Asked(
@@ -139,7 +145,7 @@ class Gateway:
             path=rest if rest.startswith("/") else "/" + rest,
             upstream=upstream if within else upstream.at_origin(),
             description=described,
-            kind=described.kind(exchange.method, exchange.named) if within else Kind.CHANGE,
+            kind=described.kind(exchange.method, exchange.named, query) if within else Kind.CHANGE,
             account=None if name is None else self._accounts.get(service, name),
             program=lambda: self._program(exchange),
             prefix=prefix if within else "",
@@ -159,26 +165,31 @@ class Gateway:
     def _dispatch(self, asked: Asked) -> None:
         if asked.kind is Kind.READ:
             went = self._forwarding.read(asked)
-        elif asked.kind is Kind.LISTING and asked.description.listing:
-            went = self._forwarding.list_properties(asked, self._crawl(asked))
+        elif asked.kind is Kind.LISTING and asked.description.listing == "webdav":
+            folder = plain(asked.path) if asked.exchange.named.get("depth") == "1" else None
+            went = self._forwarding.list_properties(asked, self._crawl(asked, folder))
+        elif asked.kind is Kind.LISTING and asked.description.listing == "s3":
+            lists = self._object_lists
+            went = lists.answer(asked, self._crawl(asked, lists.folder(asked)))
         elif asked.kind is Kind.UPLOAD and (condition := self._holdable(asked)) is not None:
             went = self._hold(asked, condition)
         else:
-            self._change(asked)
+            with self._waited(asked):
+                self._change(asked)
             went = True
         if went:
             self._flusher.awake()
         else:
             self._count("answered_here")
 
-    def _crawl(self, asked: Asked) -> Crawl | None:
-        """That of which the request is a part; None where it is of none."""
-        if asked.exchange.named.get("depth") != "1" or not (program := asked.program()).pid:
+    def _crawl(self, asked: Asked, folder: str | None) -> Crawl | None:
+        """That of which the request for a folder is a part; None where it is of none."""
+        if folder is None or not (program := asked.program()).pid:
             return None
         whose = (program.name, asked.service, asked.account and asked.account.name)
         with self._guard:
-            now, path = time.monotonic(), plain(asked.path)
-            crawl = self._crawls.asked((program.pid, *whose), path, now, whose)
+            now = time.monotonic()
+            crawl = self._crawls.asked((program.pid, *whose), folder, now, whose)
         if crawl is not None:
             self._count("crawl_requests")
         return crawl
@@ -187,6 +198,8 @@ class Gateway:
         """What the flush has to be refused without; None for an upload that cannot wait."""
         account, size = asked.trusted, asked.exchange.size
         if account is None or size is None or not asked.program().automatic or "?" in asked.path:
+            return None
+        if asked.signature is not None or not asked.description.steps:
             return None
         held = self._spool.pending_at(asked.service, account.name, asked.path)
         with account.guard:
@@ -232,6 +245,25 @@ class Gateway:
         exchange.answer(204 if condition.etag or replaces else 201)
         self._flusher.accepted(upload, awake=awake)
         return False
+
+    @contextlib.contextmanager
+    def _waited(self, asked: Asked) -> Iterator[None]:
+        """An upload that cannot be held may wait for others before the block. Its program waits,
+        too, and so it does for no longer than its signature and its description say."""
+        seconds = asked.description.waits
+        if asked.signature is not None:
+            seconds = min(seconds, asked.signature.left(time.time()) - SIGNATURE_MARGIN)
+        now = asked.kind is not Kind.UPLOAD or seconds <= 0 or self._radio.awake()
+        if now or not asked.program().automatic:
+            yield
+            return
+        self._count("waited")
+        self._flusher.wait(asked.exchange.size or 0, seconds)
+        self._radio.flushing(True)
+        try:
+            yield
+        finally:
+            self._radio.flushing(False)
 
     def _change(self, asked: Asked, body: Iterable[bytes] | None = None) -> None:
         """Forward it behind the uploads that come before it. Raises ConflictError where these do

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from satchel.errors import IntegrityError, NotFoundError
+from satchel.errors import IntegrityError, NotFoundError, SatchelError
 from satchel.ids import BLOCK_SIZE
 from satchel.typed import Form, Mistyped
 from uplink import Mirror, Outcome, Upload, Verdict, read_members
-from wire import Link
+from wire import Link, PeerTimeout
 
 TREE_LIMIT = 64 << 20
 BATCH = 4 << 20
@@ -65,6 +65,12 @@ class HomeHelp:
         if not self._link.alive:
             self._link.want()
         return self._link.alive
+
+    def failed(self, error: SatchelError) -> None:
+        """A question to home came to nothing. A link without an answer in time may be none any
+        more, of which nobody tells: it has few keep-alives. The next question has a new one."""
+        if isinstance(error, PeerTimeout):
+            self._link.rest()
 
     def refresh(
         self, tree: HelpedTree, service: str, user: str, root: str, question: bytes

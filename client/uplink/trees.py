@@ -80,6 +80,7 @@ class Trees:
             self._home.refresh(helped, asked.service, user, root, ask_for_etags(question))
         except SatchelError as error:
             logger.warning("home does not help with %s: %s", asked.service, error)
+            self._home.failed(error)
             return False
         tree.helped = helped
         self.helped += 1

@@ -33,6 +33,28 @@ def test_what_requests_of_webdav_mean(method: str, headers: dict[str, str], kind
     assert WEBDAV.kind(method, headers) is kind
 
 
+@pytest.mark.parametrize(
+    ("method", "query", "kind"),
+    [
+        ("GET", "", Kind.READ),
+        ("GET", "x-id=GetObject", Kind.READ),
+        ("GET", "list-type=2&prefix=a", Kind.LISTING),
+        ("GET", "prefix=a&list-type=2", Kind.LISTING),
+        ("GET", "acl", Kind.OTHER),
+        ("GET", "X-Amz-Signature=0", Kind.OTHER),
+        ("PUT", "", Kind.UPLOAD),
+        ("PUT", "partNumber=1&uploadId=2", Kind.CHANGE),
+        ("PUT", "tagging", Kind.CHANGE),
+        ("POST", "delete", Kind.CHANGE),
+    ],
+)
+def test_what_requests_of_s3_mean(method: str, query: str, kind: Kind) -> None:
+    s3 = read_description("s3", built_in_descriptions()["s3"])
+    assert s3.kind(method, {}, query) is kind
+    assert s3.kind("PUT", {"x-amz-copy-source": "/a/b"}, "") is Kind.CHANGE
+    assert (s3.waits, s3.steps) == (45, ())
+
+
 def test_what_answers_mean() -> None:
     (step,) = WEBDAV.steps
     wanted = {

@@ -24,6 +24,8 @@ class SlowLink:
         self._lock = threading.Lock()
         self.under_way = 0
         """Bytes that one end has sent, and the other has not got yet."""
+        self.carried = 0
+        """Bytes that were sent, both ways."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -84,3 +86,4 @@ class SlowLink:
     def _count(self, size: int) -> None:
         with self._lock:
             self.under_way += size
+            self.carried += max(0, size)

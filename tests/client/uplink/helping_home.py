@@ -12,15 +12,17 @@ from testbed.roles import Role
 from testbed.topology import HOME
 from tests.client.uplink.site import PASSWORD, USER, Site, WsgiDav, describe
 from tests.waiting import eventually
+from tests.wire.slow_link import SlowLink
 from wire import Identity
 
 
 @dataclass
 class Helped:
-    """A server, uplink before it, and home, which asks the server too."""
+    """A server, uplink before it, and home, which asks the server too. link: to home"""
 
     cloud: Site
     home: Role
+    link: SlowLink
 
     def through_home(self) -> dict[str, int]:
         stats = self.cloud.ask("stats")
@@ -55,10 +57,13 @@ credentials = "{password}"
         stack.callback(home.stop)
         home.start("home.sock", [identity.public])
         peer = home.sshd.peer("home", identity.path, folder / "c" / "known_hosts")
+        link = stack.enter_context(SlowLink(peer.port))
+        known = Path(peer.known_hosts)
+        known.write_text(known.read_text().replace(str(peer.port), str(link.port)))
         cloud.more = f"""
 [home]
 destination = "{peer.destination}"
-port = {peer.port}
+port = {link.port}
 identity = "{peer.identity}"
 known_hosts = "{peer.known_hosts}"
 """
@@ -66,4 +71,4 @@ known_hosts = "{peer.known_hosts}"
         stack.callback(cloud.stop)
         cloud.hold()
         assert eventually(lambda: cloud.ask("status")["home"])
-        yield Helped(cloud, home)
+        yield Helped(cloud, home, link)

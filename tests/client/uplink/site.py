@@ -202,7 +202,8 @@ Alias /dav {self.files}
 
 @dataclass
 class Site:
-    """A server, and uplink before it as the service `cloud`. more: other tables of client.toml"""
+    """A server, and uplink before it as the service `cloud`. more: other tables of client.toml;
+    account: USER:PASSWORD that uplink has; address: of the server, where it is not its `url`"""
 
     server: DavServer
     folder: Path
@@ -211,6 +212,8 @@ class Site:
     settings: str = ""
     service: str = ""
     more: str = ""
+    account: str = f"{USER}:{PASSWORD}"
+    address: str = ""
 
     @property
     def url(self) -> str:
@@ -247,12 +250,12 @@ state = "{self.spool}"
 cache = "{self.folder / "cache"}"
 {self.settings}
 [uplink.services.cloud]
-url = "{self.server.url}"
+url = "{self.address or self.server.url}"
 credentials = "{self.folder / "credentials"}"
 {self.service}
 """
         credentials = self.folder / "credentials"
-        credentials.write_text(f"{USER}:{PASSWORD}\n")
+        credentials.write_text(f"{self.account}\n")
         credentials.chmod(0o600)
         self.config.write_text("\n".join(lines) + own + self.more)
         self.process = _started([*self.satchel, "serve"], self.folder / "uplink.log", self.port)

@@ -43,6 +43,21 @@ def test_home_tells_what_has_changed(short_path: Path) -> None:
         assert len(site.cloud.server.requests("PROPFIND")) == before + 1  # home's
 
 
+def test_an_idle_link_to_home_says_nothing(short_path: Path) -> None:
+    """A beat every few seconds would keep a mobile's radio awake for ever."""
+    with helped_site(short_path) as site:
+        names = plant(site.cloud)
+        assert crawl(site) == names
+        time.sleep(1)
+        said = site.link.carried
+        assert said > 0
+        time.sleep(12)
+        assert site.link.carried == said
+        assert crawl(site) == names
+        assert site.through_home()["trees"] == 2
+        assert site.link.carried - said < 1200
+
+
 def test_a_home_that_was_started_again_or_is_away_changes_nothing(short_path: Path) -> None:
     with helped_site(short_path) as site:
         names = plant(site.cloud)
