@@ -62,11 +62,12 @@ class Copies:
         """The newest signed state on the medium, as far as it was looked for."""
         return self._medium.manifest if self._medium else None
 
-    def resting(self, accept_older: str = "") -> Manifest:
+    def resting(self, accept_older: str = "", *, part: bool = False) -> Manifest:
         """The medium's copy, from which a surrogate goes on without home. accept_older: its id,
-        where a later one is known. Raises CopyOlder, NotFoundError, AccessError for one that the
-        owner did not sign."""
+        where a later one is known; part: also where the medium has a part of it. Raises CopyOlder,
+        CheckpointPartial, NotFoundError, AccessError for one that the owner did not sign."""
         assert self._medium is not None
+        self._medium.require_all_of_it(self._signers, accepted=part)
         copy = self._medium.signed(self._signers)
         self._known.require(self._service, copy.manifest, accept_older)
         self._accepted = copy if accept_older == copy.manifest.id else None

@@ -98,13 +98,16 @@ class CarryRunner:
         self._origin: Manifest
         self._leader: Place
 
-    def start(self, *, take_over: bool = False, accept_older: str = "") -> None:
+    def start(
+        self, *, take_over: bool = False, accept_older: str = "", accept_part: bool = False
+    ) -> None:
         """Have home lead, and its streams reached. Once. Without home in reach nobody leads, until
         a move to a surrogate, which goes on from the medium's copy.
 
-        accept_older: the id of that copy, where this client has known a later one. Raises what home
-        raises, AccessError for a manifest that the owner did not sign, ConflictError when another
-        client holds the service, CopyOlder; `close` is due all the same."""
+        accept_older: the id of that copy, where this client has known a later one; accept_part:
+        also where the medium has only a part of it. Raises what home raises, AccessError for a
+        manifest that the owner did not sign, ConflictError when another client holds the service,
+        CopyOlder, CheckpointPartial; `close` is due all the same."""
         self.settings.require_home()
         link = self._links.get(HOME, self.settings.home)
         self._home = HomeService(
@@ -122,7 +125,7 @@ class CarryRunner:
             newest = self._newest()
             self._origin = newest.manifest
         else:
-            self._origin = self._copies.resting(accept_older)
+            self._origin = self._copies.resting(accept_older, part=accept_part)
         quiet = lambda: self.relay.counts().quiet_seconds  # noqa: E731
         self._shipping = self._copies.ship(self._origin, quiet)
         sources = Sources(self.settings, self._links, self._chunks, Foreground())

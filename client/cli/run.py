@@ -74,6 +74,11 @@ MAX_BODY = 1 << 20
     default="",
     help="Go on from this checkpoint although this client has known a later state.",
 )
+@click.option(
+    "--accept-part",
+    is_flag=True,
+    help="Go on without home although the medium has only a part of the checkpoint.",
+)
 @web_option
 @json_option
 @click.pass_obj
@@ -88,6 +93,7 @@ def command(
     take_over: bool,
     accept_log: bool,
     accept_older: str,
+    accept_part: bool,
     web: int | None,
     as_json: bool,
 ) -> None:
@@ -112,7 +118,7 @@ def command(
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(only_session(settings, service))
-            start = _Start(take_over, Accepted(accept_log, accept_older))
+            start = _Start(take_over, Accepted(accept_log, accept_older, accept_part))
             runner, app, fronts = _session(stack, settings, service, media, chosen, start, stop)
             place = control_socket(settings, service)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
@@ -171,7 +177,8 @@ def _session(
         return runner, control_app(runner, front, stop), [front]
     carried = CarryRunner(settings, service, media=media)
     stack.callback(carried.close)
-    carried.start(take_over=start.take_over, accept_older=start.accepted.older)
+    older, part = start.accepted.older, start.accepted.part
+    carried.start(take_over=start.take_over, accept_older=older, accept_part=part)
     fronts = carried.open_fronts(chosen)
     return carried, carry_control(carried, fronts, stop), fronts
 
