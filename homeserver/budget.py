@@ -13,9 +13,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from chunkstore import Media, MediaFull, Store, split_refs
+from chunkstore import Media, MediaCheckpoint, MediaDamaged, MediaFull, Store, split_refs
 from homeserver.likely import Likely
 from images import (
     Meant,
@@ -113,8 +114,15 @@ def write_part(
 
 def budget_on(media: Media) -> int | None:
     """That of a medium which has a part of its checkpoints; None of one that has all of them."""
-    parts = (part_of(media, checkpoint) for checkpoint in checkpoints_on(media))
+    parts = (_part(media, checkpoint) for checkpoint in checkpoints_on(media))
     return next((part.budget for part in parts if part), None)
+
+
+def _part(media: Media, checkpoint: MediaCheckpoint) -> Part | None:
+    """None also where what the medium says of it is damaged."""
+    with suppress(MediaDamaged):
+        return part_of(media, checkpoint)
+    return None
 
 
 def _others(media: Media, services: Collection[str]) -> int:
@@ -130,7 +138,7 @@ def _has(media: Media, new: Sequence[Signed], budget: int) -> bool:
     there = {(one.service, one.id): one for one in checkpoints_on(media)}
     for taken in new:
         checkpoint = there.get((taken.manifest.service, taken.manifest.id))
-        part = part_of(media, checkpoint) if checkpoint else None
+        part = _part(media, checkpoint) if checkpoint else None
         if checkpoint is None or part is None or part.budget != budget:
             return False
         if lack_of(media, checkpoint, taken.manifest):

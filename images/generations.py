@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -49,7 +49,7 @@ class Written:
     chunks: int
     media_bytes: int
     freed_bytes: int
-    parts: Mapping[str, Part] = MappingProxyType({})
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
 
 def write_checkpoints(
