@@ -25,8 +25,8 @@ from bench.recording import HELD_OUT, RESPONSE, Life, Recording, recordings
 from caching import Key, Lru, Policy, ThreeQueues
 from satchel.ids import BLOCK_SIZE
 
-RUNS = 3
-ROUNDS = 3
+RUNS = 2
+ROUNDS = 2
 """Launches of each service in a run."""
 
 PART = 4

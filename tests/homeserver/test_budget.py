@@ -233,7 +233,7 @@ class Pulled(Exception):
 
 @pytest.mark.parametrize(
     ("step", "before"),
-    [("add", 0), ("add", 1), ("add", 2), ("put_checkpoint", 0), ("put_part", 0), ("commit", 0)],
+    [("add", 0), ("add", 1), ("put_checkpoint", 0), ("put_part", 0), ("commit", 0)],
 )
 def test_a_sync_that_is_cut_leaves_what_was_there(
     bench: Bench, media: Path, step: str, before: int
