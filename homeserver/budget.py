@@ -100,7 +100,7 @@ def write_part(
     _require_room(store, media, split_refs(first), room)
     order = [*dict.fromkeys(itertools.chain(split_refs(first), _in_turn(store, likely)))]
     filled = _Filling(store, media, order, room, progress)
-    filled.fill()
+    filled.fill(len(set(split_refs(first))))
     kept = set(order[: filled.count])
     parts = {}
     for one in likely:
@@ -181,15 +181,13 @@ class _Filling:
         self.count = 0
         self.written = 0
 
-    def fill(self) -> None:
-        """Raises what `Media.add` raises, but for MediaFull once what comes first is there."""
+    def fill(self, first: int) -> None:
+        """first: so many go there whatever they take. Raises what `Media.add` raises, but for
+        MediaFull behind those."""
         there = self._media.has(b"".join(self._order))
         each = _bytes_each(self._media)
-        most = len(self._order)
-        while self.count < len(self._order):
-            step = min(self._left // MOST_BYTES, len(self._order) - self.count, most)
-            if step < min(LEAST_CHUNKS, len(self._order) - self.count):
-                return
+        step, most = first, len(self._order)
+        while step and self.count < len(self._order):
             end = self.count + step
             try:
                 written = self._copy(end)
@@ -197,10 +195,13 @@ class _Filling:
                 if not self.count:
                     raise
                 most = step // 2
-                continue
-            self.written += written
-            self._left -= written + int(each * sum(there[self.count : end]))
-            self.count = end
+            else:
+                self.written += written
+                self._left -= written + int(each * sum(there[self.count : end]))
+                self.count = end
+            left = len(self._order) - self.count
+            step = min(max(self._left, 0) // MOST_BYTES, left, most)
+            step = step if step >= min(LEAST_CHUNKS, left) else 0
 
     def _copy(self, end: int) -> int:
         """All up to `end`: what was copied before is not to make room for the rest."""
