@@ -205,12 +205,11 @@ class _Filling:
 
     def _copy(self, end: int) -> int:
         """All up to `end`: what was copied before is not to make room for the rest."""
-        before, total = self.count, len(self._order)
+        before, most = self.count, len(self._order) * BLOCK_SIZE
 
-        def told(done: int, of: int) -> None:
-            self._progress(
-                (before + (end - before) * done // max(of, 1)) * BLOCK_SIZE, total * BLOCK_SIZE
-            )
+        def told(done: int, total: int) -> None:
+            copied = (end - before) * done // max(total, 1)
+            self._progress((before + copied) * BLOCK_SIZE, most)
 
         return self._media.add(self._store, b"".join(self._order[:end]), told)
 
