@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from chunkstore._native import _core
-from chunkstore.errors import StoreUsage
+from chunkstore.errors import ChunkMissing, StoreUsage
 from chunkstore.store import Store, split_refs
 from chunkstore.table import TableRoot
 from satchel.errors import IntegrityError
@@ -64,6 +64,20 @@ class Below:
 
     def encode(self) -> bytes:
         return _PLACE.pack(self.page, self.level, 0, self.count, self.first)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A page of level 0. path: the pages from the root down to it, itself the last; refs: of its
+    blocks, 52 bytes each, of the last ones perhaps none."""
+
+    path: tuple[ChunkRef, ...]
+    refs: bytes
+
+    def ref(self, block: int) -> ChunkRef:
+        """Of a block by its number in the volume; ZERO_REF for a zero one."""
+        at = block % FANOUT * CHUNK_REF_SIZE
+        return ChunkRef(self.refs[at : at + CHUNK_REF_SIZE] or ZERO_REF)
 
 
 def encode_places(places: Iterable[Below]) -> bytes:
@@ -167,6 +181,42 @@ def pages_missing(store: Store, root: TableRoot, blocks: Iterable[int]) -> list[
         below.pop(ZERO_REF, None)
         wanted = below
     return missing
+
+
+def leaves_of(
+    store: Store, root: TableRoot, wanted: Iterable[int] | None = None
+) -> dict[int, Leaf]:
+    """The leaves of a table that are not all zero, by number: leaf n is above the blocks from
+    FANOUT * n on. wanted: of these only. Raises ChunkMissing where a page is not in the store."""
+    if root.ref == ZERO_REF or not root.size:
+        return {}
+    top = _core.root_level(root.blocks)
+    leaves = None if wanted is None else sorted(set(wanted))
+    at: dict[int, tuple[ChunkRef, ...]] = {0: (root.ref,)}
+    for level in range(top, -1, -1):
+        pages = _all_pages(store, [path[-1] for path in at.values()], level)
+        if not level:
+            return {n: Leaf(path, pages[path[-1]]) for n, path in at.items()}
+        span = FANOUT ** (level - 1)
+        needed = None if leaves is None else {leaf // span for leaf in leaves}
+        at = {
+            number * FANOUT + n: (*path, ref)
+            for number, path in at.items()
+            for n, ref in enumerate(split_refs(pages[path[-1]]))
+            if ref != ZERO_REF and (needed is None or number * FANOUT + n in needed)
+        }
+    return {}
+
+
+def _all_pages(store: Store, refs: Iterable[ChunkRef], level: int) -> dict[bytes, bytes]:
+    wanted = [*dict.fromkeys(refs)]
+    found: dict[bytes, bytes] = {}
+    for start in range(0, len(wanted), PIECE_PAGES):
+        found |= _pages(store.records(b"".join(wanted[start : start + PIECE_PAGES])), level)
+    for ref in wanted:
+        if ref not in found:
+            raise ChunkMissing(f"page {ref[:20].hex()} of a table is not here", ref=ref)
+    return found
 
 
 def references_below(store: Store, roots: Iterable[TableRoot]) -> Iterator[ChunkRef]:

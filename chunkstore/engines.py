@@ -39,6 +39,8 @@ class MediaEngine(Protocol):
         paths: Sequence[str],
         roots: Iterable[Root],
         carried: Iterable[Root],
+        partial: Iterable[Root],
+        chunks: Buffer,
         keep_packs: bool,
         created: int,
     ) -> tuple[int, int, bytes]: ...

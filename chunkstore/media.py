@@ -7,6 +7,7 @@
     ROOT/satchel/packs/                            packs and their index files, see core/media.h
     ROOT/satchel/commits/                          what each generation consists of
     ROOT/satchel/checkpoints/SERVICE-ID.json|.sig  manifests and their signatures
+    ROOT/satchel/checkpoints/SERVICE-ID.part-CHECK says that a part of it is there (images/parts.py)
     ROOT/satchel/log/SERVICE-*                     the operations since
 
 A generation is what `commit` made whole: packs, manifests, signatures. Two are kept. Logs belong to
@@ -16,6 +17,7 @@ folder is made but by `init`: FAT cannot do that in one step.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -47,6 +49,8 @@ FILE_LIMIT = 1 << 20
 """Bytes of a manifest or a signature that are read."""
 
 _MANIFEST = re.compile(r"checkpoints/([^/]+)\.json")
+_PART = re.compile(r"checkpoints/([^/]+)\.part-([0-9a-f]{8})")
+_CHECK_DIGITS = 8
 _IN_CLEAR = re.compile(r"(.+)-([0-9a-f]{16})")
 _ID = re.compile(r"[0-9a-f]{16}")
 
@@ -85,13 +89,15 @@ class Generation:
 class MediaCheckpoint:
     """A checkpoint that a generation names. generations: those, the newest first.
 
-    whole: whether one of them is
+    whole: whether one of them is. part: the file that says that only a part of it was to be there,
+    below satchel/; empty where all of it was
     """
 
     service: str
     id: CheckpointId
     generations: tuple[int, ...]
     whole: bool
+    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -236,6 +242,11 @@ class Media:
         name = next((one for one in names if (folder / f"{one}.json").exists()), names[0])
         return f"checkpoints/{name}.json", f"checkpoints/{name}.sig"
 
+    def files(self, checkpoint: MediaCheckpoint) -> tuple[str, ...]:
+        """All that a generation names of a checkpoint, below satchel/."""
+        paths = self.paths(checkpoint)
+        return (*paths, checkpoint.part) if checkpoint.part else paths
+
     def close(self) -> None:
         """Let go of its files. Nothing happens the second time."""
         self._native.close()
@@ -305,12 +316,39 @@ class Media:
         for path, data in zip(self.paths(named), (manifest, signature), strict=True):
             self._native.put_file(path, data)
 
+    def put_part(self, checkpoint: MediaCheckpoint, data: bytes) -> str:
+        """Write what says that only a part of a checkpoint is there, durable on return; its path.
+        The name has the beginning of its SHA-256, so that no generation's is ever replaced.
+
+        Raises MediaFull, MediaReadOnly.
+        """
+        stem = self.paths(checkpoint)[0].removesuffix(".json")
+        path = f"{stem}.part-{hashlib.sha256(data).hexdigest()[:_CHECK_DIGITS]}"
+        self._native.put_file(path, data)
+        return path
+
+    def read_part(self, path: str) -> bytes:
+        """What `put_part` wrote there. Raises MediaDamaged where it is something else."""
+        named, data = _PART.fullmatch(path), self._read(path)
+        if named is None or hashlib.sha256(data).hexdigest()[:_CHECK_DIGITS] != named[2]:
+            raise MediaDamaged(f"cannot use {path} on the medium at {self._root}", why="damaged")
+        return data
+
+    def stray_parts(self, checkpoint: MediaCheckpoint) -> list[str]:
+        """The paths of all such files of a checkpoint, whether or not a generation names them."""
+        stem = self.paths(checkpoint)[0].removesuffix(".json")
+        top = self._root / "satchel"
+        paths = sorted(str(path.relative_to(top)) for path in top.glob(f"{stem}.part-*"))
+        return [path for path in paths if _PART.fullmatch(path)]
+
     def commit(
         self,
         checkpoints: Iterable[MediaCheckpoint],
         roots: Sequence[TableRoot],
         *,
         carried: Sequence[TableRoot] = (),
+        partial: Sequence[TableRoot] = (),
+        chunks: Buffer = b"",
         keep_packs: bool = False,
     ) -> tuple[int, int]:
         """Make the next generation of these checkpoints: its number, and bytes freed by it.
@@ -321,13 +359,17 @@ class Media:
 
         roots: of the new checkpoints, all of whose chunks have to be on the medium
         carried: of those that were there before, and may be damaged
+        partial: of which the medium has a part, and keeps that
+        chunks: references of others that have to be on the medium, and stay
         keep_packs: other chunks are needed than these name
         Raises ChunkMissing, and nothing has changed; MediaFull, MediaReadOnly.
         """
         generation, freed, damaged = self._native.commit(
-            [path for checkpoint in checkpoints for path in self.paths(checkpoint)],
+            [path for checkpoint in checkpoints for path in self.files(checkpoint)],
             [(root.ref, root.size) for root in roots],
             [(root.ref, root.size) for root in carried],
+            [(root.ref, root.size) for root in partial],
+            chunks,
             keep_packs,
             time.time_ns(),
         )
@@ -372,6 +414,7 @@ class Media:
                 checkpoint,
                 tuple(generation.number for generation in generations),
                 whole=any(generation.whole for generation in generations),
+                part=self._part_in(generations, (name, checkpoint)),
             )
             for (name, checkpoint), generations in found.items()
         ]
@@ -422,9 +465,17 @@ class Media:
                 fix="`satchel-home media recover` looks for what else is there",
             ) from error
 
-    def _named_by(self, path: str) -> tuple[str, CheckpointId] | None:
+    def _part_in(self, generations: Sequence[Generation], key: tuple[str, CheckpointId]) -> str:
+        """The file that the newest whole one of these generations has of a checkpoint's part."""
+        best = next((one for one in generations if one.whole), generations[0])
+        parts = (path for path in best.paths if _PART.fullmatch(path))
+        return next((path for path in parts if self._named_by(path, _PART) == key), "")
+
+    def _named_by(
+        self, path: str, pattern: re.Pattern[str] = _MANIFEST
+    ) -> tuple[str, CheckpointId] | None:
         """Service and checkpoint of a manifest; None for what is no manifest's name."""
-        named = _MANIFEST.fullmatch(path)
+        named = pattern.fullmatch(path)
         if named is None:
             return None
         if self._seal:

@@ -19,9 +19,15 @@ from client.endpoints import compare
 from client.home import HomeService
 from client.journal import Journal, JournalGap
 from client.settings import HOME, OWNER
-from images import SIGNATURE_NAMESPACE, Manifest, Signed
+from images import SIGNATURE_NAMESPACE, Manifest, Part, Signed, part_of
 from replay import OperationsDoubtful
-from satchel.errors import AccessError, IntegrityError, NotFoundError, SatchelError
+from satchel.errors import (
+    AccessError,
+    IntegrityError,
+    NotFoundError,
+    SatchelError,
+    UnavailableError,
+)
 from satchel.ids import OperationNumber
 from wire import HandedOver, SignerUnknown, verify_signer
 
@@ -38,36 +44,75 @@ class CheckpointDamaged(IntegrityError):
     """A checkpoint that is not what was signed, or not one of this service."""
 
 
+class CheckpointPartial(UnavailableError):
+    """The medium has a part of a checkpoint, and home, which has the rest, cannot be reached."""
+
+    def __init__(self, candidate: Candidate) -> None:
+        service, part = candidate.manifest.service, candidate.part
+        assert part is not None
+        probably = "" if part.likely is None else f", of which {part.likely} are probably needed"
+        super().__init__(
+            f"the medium has only a part of {service}",
+            why=f"{part.of - part.chunks} blocks were left out{probably}, and home cannot be "
+            "asked: a machine stands still at the first of them",
+            fix=f"start where home can be reached, or take the risk: `satchel run {service} "
+            "--accept-part`",
+        )
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What the owner lets a session go on with. log: operations on the medium that lack the seal of
+    the service's key; older: the id of a checkpoint that is older than what this client has known;
+    part: without home, a checkpoint of which the medium has a part
+    """
+
+    log: bool = False
+    older: str = ""
+    part: bool = False
+
+
+NOTHING = Accepted()
+
+
 @dataclass(frozen=True)
 class Candidate:
-    """A signed checkpoint, where it was found, and whether every pack of it is there."""
+    """A signed checkpoint, where it was found, and whether every pack of it is there. part: what
+    the medium has of it; None: all."""
 
     manifest: Manifest
     place: str
     whole: bool
     signature: bytes = b""
+    part: Part | None = None
 
 
 def candidates(
     service: str, media: Media | None, home: HomeService | None, allowed_signers: Path
 ) -> list[Candidate]:
     """Signed checkpoints that can be had: the medium's, newest first, then home's. One of which the
-    media lacks a part comes after those that it has whole.
+    media lacks a part comes after those that it has whole; where home is not reached, also one of
+    which it was to have a part.
 
     Raises NotFoundError when there is none, or the first fault when there was one.
     """
     found: list[Candidate] = []
     faults: list[SatchelError] = []
-    for place, whole, read in _places(service, media, home):
+    for place, whole, read, told in _places(service, media, home):
         try:
             data, signature = read()
             manifest = verified(service, data, signature, place, allowed_signers)
-            found.append(Candidate(manifest, place, whole, signature))
+            found.append(Candidate(manifest, place, whole, signature, told()))
         except SatchelError as error:
             logger.warning("%s", error)
             faults.append(error)
     if found:
-        return sorted(found, key=lambda c: (c.place == HOME, not c.whole, -c.manifest.operation))
+
+        def rank(c: Candidate) -> tuple[bool, bool, bool, int]:
+            short = home is None and c.part is not None
+            return c.place == HOME, not c.whole, short, -c.manifest.operation
+
+        return sorted(found, key=rank)
     if faults:
         raise faults[0]
     raise NotFoundError(
@@ -122,6 +167,16 @@ def handed_over(checkpoint: Manifest, handed: HandedOver, journal: Journal) -> M
     if not journal.base <= manifest.operation <= journal.last:
         raise CheckpointDamaged(what, why=f"it is at operation {manifest.operation}")
     return manifest
+
+
+def require_all_of_it(
+    found: list[Candidate], chosen: Manifest, home: HomeService | None, *, accepted: bool
+) -> None:
+    """Without home: of the checkpoint to go on from the medium is to have all. accepted: the person
+    goes on with a part of it. Raises CheckpointPartial."""
+    part = next((c for c in found if c.part and c.manifest.id == chosen.id), None)
+    if part is not None and home is None and not accepted:
+        raise CheckpointPartial(part)
 
 
 def choose(found: list[Candidate], journal: Journal, home: HomeService | None) -> Manifest:
@@ -195,10 +250,11 @@ def _lead_on(
 
 def _places(
     service: str, media: Media | None, home: HomeService | None
-) -> Iterator[tuple[str, bool, Read]]:
+) -> Iterator[tuple[str, bool, Read, Callable[[], Part | None]]]:
     if media is not None:
         for checkpoint in media.checkpoints(service):
             read = functools.partial(media.signed, checkpoint)
-            yield str(media.root), checkpoint.whole, read
+            told = functools.partial(part_of, media, checkpoint)
+            yield str(media.root), checkpoint.whole, read, told
     if home is not None:
-        yield HOME, True, home.checkpoint
+        yield HOME, True, home.checkpoint, lambda: None

@@ -16,14 +16,25 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from chunkstore import ChunkMissing, Media, Store, TableRoot, difference, pages_missing, split_refs
+from chunkstore import (
+    ChunkMissing,
+    Media,
+    MediaCheckpoint,
+    Store,
+    TableRoot,
+    difference,
+    pages_missing,
+    split_refs,
+)
 from client.settings import ClientSettings
 from images import (
     Manifest,
+    Meant,
     Signed,
     Written,
     checkpoints_on,
     commit_checkpoints,
+    part_of,
     read_manifest,
 )
 from replica import DeltaInvalid, apply_delta, decode_delta
@@ -75,10 +86,12 @@ class Refresher:
     def on_medium(self) -> Manifest | None:
         """The newest whole checkpoint there, whoever signed it. Raises MediaDamaged, MediaGone, and
         what a manifest raises."""
-        for checkpoint in checkpoints_on(self._media):
-            if checkpoint.service == self._service and checkpoint.whole:
-                return read_manifest(self._media, checkpoint)
-        return None
+        found = self._found()
+        return read_manifest(self._media, found) if found else None
+
+    def _found(self) -> MediaCheckpoint | None:
+        there = checkpoints_on(self._media)
+        return next((one for one in there if one.service == self._service and one.whole), None)
 
     def bring(
         self, new: Signed, deltas: Iterable[bytes] = (), in_use: Sequence[Manifest] = ()
@@ -89,14 +102,16 @@ class Refresher:
         what they lead to is not asked of home. in_use: checkpoints with which replicas began that
         run; they may still read of the medium what it has of them. Raises StateError where the
         medium has no checkpoint of the service, ChunkMissing for what home does not have, what
-        `fetch` raises, MediaFull, MediaReadOnly, MediaGone.
+        `fetch` raises, MediaFull, MediaReadOnly, MediaGone. A medium that has a part of the one
+        before gets what of that is in the new one, and all that differs.
         """
-        base = self.on_medium()
-        if base is None:
+        found = self._found()
+        if found is None:
             raise StateError(
                 f"the medium at {self._media.root} has no checkpoint of {self._service}",
                 fix=f"`satchel-home checkpoint {self._service} --media PATH` at home",
             )
+        base, part = read_manifest(self._media, found), part_of(self._media, found)
         if base.id == new.manifest.id:
             return Written(self._media.newest, 0, 0, 0)
         with self._store() as store:
@@ -106,7 +121,8 @@ class Refresher:
             came.require(refs)
             needed = [root for manifest in in_use for root in manifest.roots()]
             written = self._media.add(store, b"".join(refs))
-            generation, freed = commit_checkpoints(self._media, [new], needed)
+            parts = {self._service: Meant(part.of, part.budget, part.likely)} if part else {}
+            generation, freed = commit_checkpoints(self._media, [new], needed, parts)
         self.forget()
         return Written(generation, len(refs), written, freed)
 

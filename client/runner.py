@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from chunkstore import Media
-from client.checkpoints import candidates, choose, newest_at_home, require_sealed
+from client.checkpoints import (
+    NOTHING,
+    Accepted,
+    candidates,
+    choose,
+    newest_at_home,
+    require_all_of_it,
+    require_sealed,
+)
 from client.comparison import Divergence
 from client.ending import Ending, Unsent
 from client.endpoints import HomeEndpoint
@@ -70,19 +78,6 @@ class _Started:
     replicas: Replicas
     quarantine: Quarantine
     prestager: Prestager
-
-
-@dataclass(frozen=True)
-class Accepted:
-    """What the owner lets a session go on with. log: operations on the medium that lack the seal of
-    the service's key; older: the id of a checkpoint that is older than what this client has known
-    """
-
-    log: bool = False
-    older: str = ""
-
-
-NOTHING = Accepted()
 
 
 class Carried(UnsupportedError):
@@ -141,7 +136,7 @@ class Runner:
         that cannot be reached takes part when it can. Raises MediaNotFound, NotFoundError,
         AccessError for a wrong key or a manifest that the owner did not sign, ConflictError when
         another client holds the service or has used it, JournalGap, Carried, and unless it is
-        accepted OperationsDoubtful and StateOlder; `close` is due all the same.
+        accepted OperationsDoubtful, StateOlder and CheckpointPartial; `close` is due all the same.
         """
         if self.media is None:
             self.settings.require_home(otherwise="; or name media that have a checkpoint")
@@ -170,6 +165,7 @@ class Runner:
             journal.cut(manifest.operation)
         if not accepted.log:
             require_sealed(journal, manifest.operation, reached)
+        require_all_of_it(found, manifest, reached, accepted=accepted.part)
         self._require_latest(journal.last, manifest, reached, accepted)
         self._started = self._start_parts(self._session, manifest)
         self._join_home()

@@ -62,7 +62,7 @@ from flask.json.provider import DefaultJSONProvider
 from chunkstore import answering_places
 from homeserver import carried_api
 from homeserver.carried_api import carried_routes
-from homeserver.carry import Doubtful
+from homeserver.carry import ALL_OF_IT, Doubtful
 from homeserver.edge import EdgeDoors, ShareGrant
 from homeserver.home import Home
 from homeserver.records import CheckpointNotFound, NewService
@@ -436,14 +436,15 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
         return {"manifest": manifest.to_bytes().decode(), "signature": signature.decode()}
 
     @routes.post("/media/sync")
-    @takes(media=str, services=list, doubtful=str)
+    @takes(media=str, services=list, doubtful=str, budget=int)
     def sync(fields: dict[str, Any]) -> Any:
         if not all(isinstance(name, str) for name in fields["services"]):
             raise UsageError("services must be strings")
         media, doubtful = Path(fields["media"]), Doubtful.of(fields["doubtful"])
+        names, budget = fields["services"], fields["budget"]
         with works.begin(_word()) as progress:
             return asdict(
-                home.sync(fields["services"], media, progress=progress, doubtful=doubtful)
+                home.sync(names, media, progress, doubtful, None if budget == ALL_OF_IT else budget)
             )
 
     @routes.post("/media/defrag")

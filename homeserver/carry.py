@@ -26,6 +26,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 from chunkstore import Media, MediaDamaged, SealKeys, Store
+from homeserver.budget import LeftOut, budget_on, write_part
 from homeserver.service import Checkpoint, Service
 from images import SIGNATURE_NAMESPACE, Relocated, Written, oldest_on, relocate, write_checkpoints
 from replay import Log, OperationsCut, OperationsDoubtful
@@ -41,6 +42,10 @@ RECONCILE_BATCH = 64
 
 LEAD_BATCH = 256
 """Operations taken from home's log for the medium's at once."""
+
+
+ALL_OF_IT = -1
+"""In a message, the budget of a medium that gets everything."""
 
 
 class Doubtful(enum.Enum):
@@ -86,7 +91,8 @@ class Carried:
 
 @dataclass(frozen=True)
 class Synced:
-    """What bringing home's newest checkpoints onto media did. checkpoints: their ids by service."""
+    """What bringing home's newest checkpoints onto media did. checkpoints: their ids by service.
+    left_out: by service, of which the medium has a part."""
 
     checkpoints: dict[str, str]
     reconciled: int
@@ -94,6 +100,7 @@ class Synced:
     chunks: int
     media_bytes: int
     freed_bytes: int
+    left_out: dict[str, LeftOut]
 
 
 def carry(
@@ -109,14 +116,15 @@ def carry(
     One call at a time on one medium. Raises MediaNotFound, MediaFull, MediaReadOnly, MediaGone,
     MediaOfOthers, NotLaunched, LogBusy when a client uses the medium, and what `reconcile` raises.
     After an error the medium has its old generation, or the new one, and a log that leads on from
-    it to the newest operation; another call goes on with what was copied.
+    it to the newest operation; another call goes on with what was copied. A medium that has a part
+    of its checkpoints gets a part of this one.
     """
     with Media.open(root, keys) as media:
         refuse_others(media, service)
         reconciled = reconcile(service, media, doubtful)
         service.wait_executed(service.last_logged)
         taken = service.checkpoint()
-        written = _write(store, media, [(service, taken)], progress)
+        written = _write(store, media, [(service, taken)], progress, budget_on(media))
     return Carried(
         checkpoint=taken.manifest.id,
         operation=taken.manifest.operation,
@@ -135,18 +143,21 @@ def sync(
     progress: Progress = silent,
     doubtful: Doubtful = Doubtful.REFUSE,
     keys: SealKeys | None = None,
+    budget: int | None = None,
 ) -> Synced:
     """Bring the newest checkpoints that home has of these services onto media, all at once.
 
-    No machine is paused, none has to run. A service without a checkpoint is passed over. Raises as
-    `carry` does.
+    No machine is paused, none has to run. A service without a checkpoint is passed over. budget:
+    bytes that checkpoints may take there; then what is most probably touched goes there, and the
+    rest is had from home. 0: as much as the medium had before. Raises as `carry` does.
     """
     with Media.open(root, keys) as media:
         for service in services:
             refuse_others(media, service)
         reconciled = sum(reconcile(service, media, doubtful) for service in services)
         found = [(service, newest) for service in services if (newest := service.newest())]
-        written = _write(store, media, found, progress)
+        most = budget_on(media) if budget == 0 else budget
+        written = _write(store, media, found, progress, most)
     return Synced(
         checkpoints={service.name: newest.manifest.id for service, newest in found},
         reconciled=reconciled,
@@ -154,6 +165,7 @@ def sync(
         chunks=written.chunks,
         media_bytes=written.media_bytes,
         freed_bytes=written.freed_bytes,
+        left_out={name: LeftOut.of(part) for name, part in written.parts.items()},
     )
 
 
@@ -228,12 +240,20 @@ def refuse_others(media: Media, service: Service) -> None:
 
 
 def _write(
-    store: Store, media: Media, new: Sequence[tuple[Service, Checkpoint]], progress: Progress
+    store: Store,
+    media: Media,
+    new: Sequence[tuple[Service, Checkpoint]],
+    progress: Progress,
+    budget: int | None = None,
 ) -> Written:
     """Make a generation of these checkpoints and of what the medium has of other services."""
     for service, taken in new:
         _lead_log(service, media, taken.manifest.operation)
-    written = write_checkpoints(store, media, [taken for _, taken in new], progress)
+    signed = [taken for _, taken in new]
+    if budget is None:
+        written = write_checkpoints(store, media, signed, progress)
+    else:
+        written = write_part(store, media, signed, budget, progress)
     for service, taken in new:
         _cut_log(service.name, media, taken.manifest.operation)
     return written

@@ -206,11 +206,14 @@ class Home:
         root: Path,
         progress: Progress = silent,
         doubtful: Doubtful = Doubtful.REFUSE,
+        budget: int | None = None,
     ) -> Synced:
-        """Bring the newest checkpoints of these services, or of all, onto media at `root`."""
+        """Bring the newest checkpoints of these services, or of all, onto media at `root`; with a
+        budget in bytes, of them what is most probably touched."""
         services = [self.service(name) for name in names] or self.services()
+        keys = self.settings.media_keys
         with self._carrying:
-            return sync(services, self.store, root, progress, doubtful, self.settings.media_keys)
+            return sync(services, self.store, root, progress, doubtful, keys, budget)
 
     def defragment(self, root: Path, progress: Progress = silent) -> Relocated:
         """Lay in one piece, on media at `root`, what resumes read first."""

@@ -16,10 +16,10 @@ from chunkstore import (
     MediaReport,
     SealKeys,
 )
-from images import Manifest, read_manifest
+from images import Manifest, found_part, lack_of, part_of, read_manifest, roots_on
 from replay import Log, logs_in
 from satchel.errors import IntegrityError, SatchelError
-from satchel.ids import CHUNK_REF_SIZE, OperationNumber
+from satchel.ids import OperationNumber
 from satchel.progress import Progress, silent
 
 logger = logging.getLogger(__name__)
@@ -43,8 +43,8 @@ class Mended:
 
 def media_contents(root: Path, keys: SealKeys | None = None) -> list[dict[str, Any]]:
     """The checkpoints on media: service, id, operation number, time, last operation logged, the
-    generations that have it, whether one of those is whole, in how many pieces there is what a
-    resume reads first. The newest generation's first.
+    generations that have it, whether one of those is whole, how many bytes were left out of it, in
+    how many pieces there is what a resume reads first. The newest generation's first.
 
     Changes nothing. What is damaged is left out and logged. Raises MediaNotFound.
     """
@@ -53,6 +53,7 @@ def media_contents(root: Path, keys: SealKeys | None = None) -> list[dict[str, A
         for checkpoint in media.checkpoints():
             try:
                 manifest = read_manifest(media, checkpoint)
+                part = part_of(media, checkpoint)
             except SatchelError as error:
                 logger.warning("%s", error)
                 continue
@@ -65,6 +66,7 @@ def media_contents(root: Path, keys: SealKeys | None = None) -> list[dict[str, A
                     "logged": _last_logged(media.log_path(manifest.service)),
                     "generations": list(checkpoint.generations),
                     "whole": checkpoint.whole,
+                    "left_out": part.left_out_bytes if part else 0,
                     "pieces": media.pieces(*manifest.first_roots()).pieces,
                 }
             )
@@ -76,8 +78,9 @@ def verify_media(
 ) -> dict[str, Any]:
     """Read everything on media, and say what is hurt. Changes nothing.
 
-    ok: whether every checkpoint of every generation is there to the last byte, and every log. hurt:
-    what each checkpoint or log lacks, by name. Raises MediaNotFound, MediaGone.
+    ok: whether every checkpoint of every generation is there to the last byte, or as much of it as
+    is meant to be, and every log. hurt: what each checkpoint or log lacks, by name. Raises
+    MediaNotFound, MediaGone.
     """
     with Media.open(root, keys) as media:
         report = media.verify(progress)
@@ -105,7 +108,8 @@ def verify_media(
 
 
 def recover_media(root: Path, progress: Progress = silent, keys: SealKeys | None = None) -> Mended:
-    """Make a generation of what is whole, without the help of what is damaged.
+    """Make a generation of what is whole, or as much of it as was meant to be, without the help of
+    what is damaged.
 
     Every pack is read, indexes that lie are replaced, then the newest whole checkpoint of each
     service is committed. What a generation names stays. Raises MediaNotFound where there was never
@@ -116,9 +120,11 @@ def recover_media(root: Path, progress: Progress = silent, keys: SealKeys | None
         report = media.rebuild_indexes(progress)
         newest: dict[str, tuple[Manifest, MediaCheckpoint]] = {}
         lost: dict[str, str] = {}
-        for checkpoint in media.stray_checkpoints():
-            if lack := _lack(media, checkpoint):
-                lost[_label(checkpoint)] = lack
+        for stray in media.stray_checkpoints():
+            lack = _lack(media, stray)
+            checkpoint = _found_part(media, stray) if lack else stray
+            if checkpoint is None:
+                lost[_label(stray)] = lack
                 continue
             manifest = read_manifest(media, checkpoint)
             old = newest.get(manifest.service)
@@ -142,23 +148,34 @@ def _commit_again(
     if not newest:
         return 0
     generations = media.generations()
-    wanted = {path for _, checkpoint in newest.values() for path in media.paths(checkpoint)}
+    wanted = {path for _, checkpoint in newest.values() for path in media.files(checkpoint)}
     if generations and generations[0].whole and set(generations[0].paths) == wanted:
         return generations[0].number
-    roots = [root for manifest, _ in newest.values() for root in manifest.roots()]
     named = [checkpoint for _, checkpoint in newest.values()]
-    return media.commit(named, roots, keep_packs=not nothing_lost)[0]
+    roots = roots_on(media, list(named))
+    return media.commit(
+        named, roots.carried, partial=roots.partial, keep_packs=roots.unknown or not nothing_lost
+    )[0]
 
 
 def _lack(media: Media, checkpoint: MediaCheckpoint) -> str:
-    """What a checkpoint lacks on the medium; empty if it is whole."""
+    """What a checkpoint lacks on the medium of what is meant to be there; empty if nothing."""
     try:
-        missing = media.missing(*read_manifest(media, checkpoint).roots())
+        return lack_of(media, checkpoint, read_manifest(media, checkpoint))
     except MediaGone:
         raise
     except SatchelError as error:
         return str(error)
-    return f"{len(missing) // CHUNK_REF_SIZE} chunks are not there or damaged" if missing else ""
+
+
+def _found_part(media: Media, checkpoint: MediaCheckpoint) -> MediaCheckpoint | None:
+    """The checkpoint as one of which a part is there, if so much is there as was meant to be."""
+    try:
+        return found_part(media, checkpoint, read_manifest(media, checkpoint))
+    except MediaGone:
+        raise
+    except SatchelError:
+        return None
 
 
 def _logs_hurt(root: Path) -> dict[str, str]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         checkpoints_on,
         commit_checkpoints,
         oldest_on,
+        parts_written,
         read_manifest,
         roots_on,
         write_checkpoints,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         ManifestUnsupported,
         blob_root,
     )
+    from images.parts import Meant, Part, found_part, lack_of, part_of
     from images.raw import DiskImageInvalid, raw_view
     from images.recipe import (
         MEMORY_MIB,
@@ -89,7 +91,9 @@ __all__ = [
     "Manifest",
     "ManifestInvalid",
     "ManifestUnsupported",
+    "Meant",
     "MediaApart",
+    "Part",
     "ReaderGone",
     "Recipe",
     "RecipeInvalid",
@@ -107,7 +111,11 @@ __all__ = [
     "checkpoints_on",
     "commit_checkpoints",
     "debian_kernel",
+    "found_part",
+    "lack_of",
     "oldest_on",
+    "part_of",
+    "parts_written",
     "raw_view",
     "read_first",
     "read_manifest",

@@ -294,10 +294,13 @@ class MediaApart:
         paths: Sequence[str],
         roots: Iterable[Root],
         carried: Iterable[Root],
+        partial: Iterable[Root],
+        chunks: Buffer,
         keep_packs: bool,
         created: int,
     ) -> tuple[int, int, bytes]:
-        call = ("commit", [*paths], [*roots], [*carried], keep_packs, created)
+        named = ([*paths], [*roots], [*carried], [*partial], bytes(chunks))
+        call = ("commit", *named, keep_packs, created)
         generation, freed, damaged = self._ask(*call, shape=(int, int, bytes))
         return generation, freed, self._refs(damaged)
 

@@ -9,12 +9,14 @@ chunks come first, then the signed manifest, then the commit. Each is durable be
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 
 from chunkstore import Media, MediaCheckpoint, Store, TableRoot
 from images.manifest import Manifest
+from images.parts import Meant, Part, part_of, put_part, split_roots
 from satchel.errors import IntegrityError, SatchelError, UnsupportedError
 from satchel.ids import CHUNK_REF_SIZE, OperationNumber
 from satchel.progress import Progress, silent
@@ -39,13 +41,15 @@ class Written:
     where there is none.
 
     chunks: that the new checkpoints name. media_bytes: written to the medium's packs. freed_bytes:
-    of packs that no generation needs any more.
+    of packs that no generation needs any more. parts: by service, what the medium has of those of
+    which it has a part.
     """
 
     generation: int
     chunks: int
     media_bytes: int
     freed_bytes: int
+    parts: Mapping[str, Part] = field(default_factory=dict)
 
 
 def write_checkpoints(
@@ -62,7 +66,7 @@ def write_checkpoints(
     refs = first + store.reachable(roots)
     chunks = (len(refs) - len(first)) // CHUNK_REF_SIZE
     ids = {(taken.manifest.service, taken.manifest.id) for taken in new}
-    there = {(checkpoint.service, checkpoint.id) for checkpoint in checkpoints_on(media)}
+    there = {(one.service, one.id) for one in checkpoints_on(media) if not one.part}
     if ids <= there and not media.missing(*roots):
         return Written(media.newest, chunks, 0, 0)
     again = len(first) // CHUNK_REF_SIZE if _scattered(media.has(first)) else 0
@@ -72,27 +76,47 @@ def write_checkpoints(
 
 
 def commit_checkpoints(
-    media: Media, new: Sequence[Signed], needed: Sequence[TableRoot] = ()
+    media: Media,
+    new: Sequence[Signed],
+    needed: Sequence[TableRoot] = (),
+    parts: Mapping[str, Meant] = MappingProxyType({}),
 ) -> tuple[int, int]:
     """Make a generation of these checkpoints, whose chunks are on the medium, and of what it has of
     other services: its number, and bytes freed by it.
 
-    needed: what the medium keeps besides. Raises ChunkMissing, MediaFull, MediaReadOnly, MediaGone;
-    the medium has its old generation then.
+    needed: what the medium keeps besides. parts: by service, of checkpoints of which it is meant to
+    have a part. Raises ChunkMissing, MediaFull, MediaReadOnly, MediaGone; the medium has its old
+    generation then.
     """
     services = {taken.manifest.service for taken in new}
     kept = [one for one in checkpoints_on(media) if one.service not in services]
-    carried, keep_packs = roots_on(media, kept)
-    for taken in new:
+    roots = roots_on(media, kept)
+    named = []
+    chunks: list[bytes] = []
+    for taken in sorted(new, key=lambda one: one.manifest.service):
         manifest = taken.manifest
         media.put_checkpoint(manifest.service, manifest.id, manifest.to_bytes(), taken.signature)
-    named = [
-        MediaCheckpoint(taken.manifest.service, taken.manifest.id, (), whole=True)
-        for taken in sorted(new, key=lambda one: one.manifest.service)
-    ]
-    roots = [root for taken in new for root in taken.manifest.roots()]
-    carried += needed
-    return media.commit([*kept, *named], roots, carried=carried, keep_packs=keep_packs)
+        one = MediaCheckpoint(manifest.service, manifest.id, (), whole=True)
+        meant = parts.get(manifest.service)
+        partial = meant is not None and bool(media.missing(*manifest.roots()))
+        whole, some = split_roots(manifest, partial=partial)
+        if meant is not None and partial:
+            one = put_part(media, one, manifest, meant)
+            chunks.append(meant.chunks or b"")
+            some = some if meant.chunks is None else []
+        named.append(one)
+        roots.whole.extend(whole)
+        roots.partial.extend(some)
+    # Beside a checkpoint that is there in part, one that is used may be there in part, too.
+    (roots.partial if parts else roots.carried).extend(needed)
+    return media.commit(
+        [*kept, *named],
+        roots.whole,
+        carried=roots.carried,
+        partial=roots.partial,
+        chunks=b"".join(chunks),
+        keep_packs=roots.unknown,
+    )
 
 
 def oldest_on(media: Media, service: str, newest: OperationNumber) -> OperationNumber:
@@ -125,21 +149,44 @@ def read_manifest(media: Media, checkpoint: MediaCheckpoint) -> Manifest:
     return manifest
 
 
-def roots_on(media: Media, kept: list[MediaCheckpoint]) -> tuple[list[TableRoot], bool]:
-    """The roots of checkpoints that stay on the medium, and whether some could not be told. One
-    that cannot be read goes from `kept`; one of a newer version stays."""
-    roots: list[TableRoot] = []
-    unknown = False
+@dataclass
+class Roots:
+    """What a generation needs. whole: all of which has to be there; carried: of checkpoints that
+    stay; partial: of which there is a part. unknown: whether something else is needed, too."""
+
+    whole: list[TableRoot]
+    carried: list[TableRoot]
+    partial: list[TableRoot]
+    unknown: bool = False
+
+
+def roots_on(media: Media, kept: list[MediaCheckpoint]) -> Roots:
+    """The roots of checkpoints that stay on the medium. One that cannot be read goes from `kept`;
+    one of a newer version stays."""
+    roots = Roots([], [], [])
     for checkpoint in list(kept):
         try:
-            roots += read_manifest(media, checkpoint).roots()
+            manifest = read_manifest(media, checkpoint)
         except UnsupportedError:
-            unknown = True
+            roots.unknown = True
         except IntegrityError as error:
             logger.warning("%s: it is left out of the next generation", error)
             kept.remove(checkpoint)
-            unknown = True
-    return roots, unknown
+            roots.unknown = True
+        else:
+            whole, some = split_roots(manifest, partial=bool(checkpoint.part))
+            roots.carried.extend(whole)
+            roots.partial.extend(some)
+    return roots
+
+
+def parts_written(media: Media, services: Collection[str]) -> dict[str, Part]:
+    """What the medium has of those services' checkpoints of which it has a part."""
+    found = {}
+    for checkpoint in checkpoints_on(media):
+        if checkpoint.service in services and (part := part_of(media, checkpoint)):
+            found[checkpoint.service] = part
+    return found
 
 
 def _scattered(there: list[bool]) -> bool:

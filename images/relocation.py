@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from chunkstore import Media, MediaCheckpoint, Store, TableRoot
-from images.generations import checkpoints_on, read_manifest
+from images.generations import checkpoints_on, read_manifest, roots_on
 from images.manifest import Manifest
 from satchel.errors import IntegrityError, UnsupportedError
 from satchel.ids import CHUNK_REF_SIZE
@@ -52,12 +52,14 @@ def relocate(media: Media, store: Store, progress: Progress = silent) -> Relocat
     """
     kept = checkpoints_on(media)
     readable, unknown = _manifests(media, kept)
-    roots = [root for manifest in readable for root in manifest.roots()]
+    roots = roots_on(media, list(kept))
     found = [one for one in readable if not store.missing(*one.first_roots())]
     before = _pieces(media, found)
     refs = store.reachable([root for manifest in found for root in manifest.first_roots()])
     media_bytes = media.add(store, refs, progress, again=len(refs) // CHUNK_REF_SIZE)
-    generation, freed = media.commit(kept, [], carried=roots, keep_packs=unknown)
+    generation, freed = media.commit(
+        kept, [], carried=roots.carried, partial=roots.partial, keep_packs=unknown
+    )
     return Relocated(before, _pieces(media, found), generation, media_bytes, freed)
 
 

@@ -21,12 +21,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from chunkstore import (
     PAGE_CHANGES_LIMIT,
     BlockState,
+    ChunkInvalid,
     PageChanges,
     PageChangesInvalid,
     Store,
@@ -37,12 +39,16 @@ from overlay import Volume
 from replica import Frame, Run, WorkingSetInvalid, decode_working_set, directory_size
 from satchel.errors import SatchelError, StateError
 from satchel.ids import BLOCK_SIZE
-from surrogate.fetching import ChunksUnavailable, Fetcher
+from surrogate.fetching import ChunksUnavailable, Fetcher, Span
 from wire import Priority
 
 logger = logging.getLogger(__name__)
 
 STREAMS = 3
+
+ALONE_BYTES = 4 * BLOCK_SIZE
+"""Blocks of a frame that the cache lacks are fetched alone, if the frame has so many bytes for each
+of them: it has the others, which the cache has already, compressed better, but none for nothing."""
 
 SPANS = 64
 """Runs of blocks that are brought at once, of those that a machine touched elsewhere."""
@@ -323,14 +329,16 @@ class Prefetcher:
     def _place(self, part: _Part, priority: Priority) -> None:
         pieces, frame = part.pieces(), part.frame
         spans = [(self._volumes[run.volume], run.first, run.count) for run, _ in pieces]
-        if not any(v.map.counts(first, count)[BlockState.ABSENT] for v, first, count in spans):
+        absent = self._absent(spans)
+        if 0 < absent * ALONE_BYTES <= frame.length:
+            self._fetcher.ahead(spans, self._patience(priority), priority)
+        if not absent or absent * ALONE_BYTES <= frame.length:
             return
         for volume, first, count in spans:
             volume.map.foresee(first, count)
         with self._fetcher.coverage.coming(spans) as came:
-            patience = MISS_SECONDS if priority is Priority.DEMAND else None
             extent = frame.offset, frame.length
-            data = self._fetcher.read(part.blob, *extent, priority, came, patience)
+            data = self._fetcher.read(part.blob, *extent, priority, came, self._patience(priority))
             content = memoryview(frame.expand(data))
             for name, group in itertools.groupby(pieces, key=lambda piece: piece[0].volume):
                 numbers, blocks = [], []
@@ -338,6 +346,19 @@ class Prefetcher:
                     numbers += [block for _, block in run.blocks()]
                     blocks.append(content[at * BLOCK_SIZE : (at + run.count) * BLOCK_SIZE])
                 self._store.place(self._volumes[name].map, numbers, b"".join(blocks))
+
+    def _absent(self, spans: Sequence[Span]) -> int:
+        """How many of these blocks are not here, once those that the cache has are in the maps."""
+        left = 0
+        for volume, first, count in spans:
+            if volume.map.counts(first, count)[BlockState.ABSENT]:
+                with suppress(ChunkInvalid):  # a page that is none; the frame does without pages
+                    self._store.resolve(volume.root, volume.map, first, count)
+                left += volume.map.counts(first, count)[BlockState.ABSENT]
+        return left
+
+    def _patience(self, priority: Priority) -> float | None:
+        return MISS_SECONDS if priority is Priority.DEMAND else None
 
 
 def _tell(what: str, error: Exception) -> None:

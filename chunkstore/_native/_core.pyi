@@ -149,6 +149,8 @@ class Media:
         paths: Sequence[str],
         roots: Iterable[_Root],
         carried: Iterable[_Root],
+        partial: Iterable[_Root],
+        chunks: Buffer,
         keep_packs: bool,
         created: int,
     ) -> tuple[int, int, bytes]: ...

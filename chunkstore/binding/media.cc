@@ -213,13 +213,17 @@ void PutFile(const PyMedia& self, const std::string& name, const py::object& dat
 
 // (generation, bytes freed, references of damaged ones)
 py::tuple Commit(const PyMedia& self, const std::vector<std::string>& paths,
-                 const py::iterable& roots, const py::iterable& carried, bool keep_packs,
+                 const py::iterable& roots, const py::iterable& carried,
+                 const py::iterable& partial, const py::object& chunks, bool keep_packs,
                  uint64_t created) {
   const auto media = self.Get();
   MediaDraft draft;
   draft.paths = paths;
   draft.roots = RootsOf(roots);
   draft.carried = RootsOf(carried);
+  draft.partial = RootsOf(partial);
+  const Bytes kept(chunks);
+  draft.chunks.assign(kept.refs(), kept.refs() + kept.ref_count());
   draft.keep_packs = keep_packs;
   uint64_t generation = 0;
   uint64_t freed = 0;
@@ -288,7 +292,7 @@ void init_media(py::module_& m) {
       .def("read_file", &ReadSmall, py::arg("path"))
       .def("put_file", &PutFile, py::arg("path"), py::arg("data"))
       .def("commit", &Commit, py::arg("paths"), py::arg("roots"), py::arg("carried"),
-           py::arg("keep_packs"), py::arg("created"))
+           py::arg("partial"), py::arg("chunks"), py::arg("keep_packs"), py::arg("created"))
       .def("generations", &Generations)
       .def("missing", &Missing, py::arg("roots"))
       .def("verify", &Verify, py::arg("progress"))

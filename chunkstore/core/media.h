@@ -79,6 +79,8 @@ struct MediaDraft {
   std::vector<std::string> paths;  // of files that are on the medium, below satchel/
   std::vector<TableRoot> roots;    // have to be on the medium whole
   std::vector<TableRoot> carried;  // of checkpoints that were there before, whole or not
+  std::vector<TableRoot> partial;  // of which the medium has a part, and keeps that
+  std::vector<ChunkRef> chunks;    // to be kept besides, have to be on the medium
   bool keep_packs = false;         // somebody needs chunks that no root here names
 };
 

@@ -458,6 +458,7 @@ Status Media::Commit(const MediaDraft& draft, uint64_t created, uint64_t* genera
 // What the roots of a draft need, and whether nothing more is needed that is not known.
 Status Media::CollectNeeded(const MediaDraft& draft, RefSet* needed, bool* all_known) {
   SATCHEL_RETURN_IF_ERROR(CollectReachable(this, draft.roots, /*partial=*/false, needed));
+  for (const ChunkRef& ref : draft.chunks) needed->Insert(ref, {});
   for (const auto& entry : needed->entries()) {
     bool here = false;
     Has(&entry.ref, 1, &here);
@@ -466,7 +467,8 @@ Status Media::CollectNeeded(const MediaDraft& draft, RefSet* needed, bool* all_k
   std::vector<ChunkRef> missing;
   SATCHEL_RETURN_IF_ERROR(Missing(draft.carried, &missing));
   if (!missing.empty()) *all_known = false;
-  return CollectReachable(this, draft.carried, /*partial=*/true, needed);
+  SATCHEL_RETURN_IF_ERROR(CollectReachable(this, draft.carried, /*partial=*/true, needed));
+  return CollectReachable(this, draft.partial, /*partial=*/true, needed);
 }
 
 // Chooses the packs of a new generation, after copying what is needed out of those that are not

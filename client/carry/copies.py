@@ -16,7 +16,7 @@ from typing import Any
 from chunkstore import Media
 from client.carry.medium import MediumCopy
 from client.carry.shipping import Shipping
-from client.checkpoints import verified
+from client.checkpoints import Accepted, verified
 from client.home import HomeService
 from client.latest import KnownCopy, LatestCopies
 from client.refreshing import refresh_folder
@@ -62,14 +62,15 @@ class Copies:
         """The newest signed state on the medium, as far as it was looked for."""
         return self._medium.manifest if self._medium else None
 
-    def resting(self, accept_older: str = "") -> Manifest:
-        """The medium's copy, from which a surrogate goes on without home. accept_older: its id,
-        where a later one is known. Raises CopyOlder, NotFoundError, AccessError for one that the
-        owner did not sign."""
+    def resting(self, accepted: Accepted) -> Manifest:
+        """The medium's copy, from which a surrogate goes on without home. Raises NotFoundError,
+        AccessError for one that the owner did not sign, and unless it is accepted CopyOlder and
+        CheckpointPartial."""
         assert self._medium is not None
+        self._medium.require_all_of_it(self._signers, accepted=accepted.part)
         copy = self._medium.signed(self._signers)
-        self._known.require(self._service, copy.manifest, accept_older)
-        self._accepted = copy if accept_older == copy.manifest.id else None
+        self._known.require(self._service, copy.manifest, accepted.older)
+        self._accepted = copy if accepted.older == copy.manifest.id else None
         return copy.manifest
 
     def ship(self, first: Manifest, quiet_seconds: Callable[[], float]) -> Shipping:

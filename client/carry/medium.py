@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkstore import Media
-from client.checkpoints import candidates
+from client.checkpoints import candidates, require_all_of_it
 from client.refreshing import Refresher, from_home
 from images import Manifest, Signed
 from satchel.errors import SatchelError, StateError
@@ -68,6 +68,12 @@ class MediumCopy:
         found = candidates(self._service, self._media, None, allowed_signers)[0]
         self.manifest = found.manifest
         return Signed(found.manifest, found.signature)
+
+    def require_all_of_it(self, allowed_signers: Path, *, accepted: bool) -> None:
+        """Without home. accepted: a part of that state will do. Raises CheckpointPartial, and as
+        `signed`."""
+        found = candidates(self._service, self._media, None, allowed_signers)
+        require_all_of_it(found, found[0].manifest, None, accepted=accepted)
 
     @property
     def at(self) -> float:

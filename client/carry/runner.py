@@ -27,7 +27,7 @@ from client.carry.moving import Gone, Mover, hand_over
 from client.carry.outgoing import Outgoing
 from client.carry.places import AtHome, AtRest, AtSurrogate, Place, SurrogateNotTrusted
 from client.carry.resending import send_again
-from client.checkpoints import newest_at_home
+from client.checkpoints import NOTHING, Accepted, newest_at_home
 from client.endpoints import SurrogateEndpoint
 from client.foreground import Foreground
 from client.fronts.ports import LocalPort, served
@@ -98,13 +98,13 @@ class CarryRunner:
         self._origin: Manifest
         self._leader: Place
 
-    def start(self, *, take_over: bool = False, accept_older: str = "") -> None:
+    def start(self, *, take_over: bool = False, accepted: Accepted = NOTHING) -> None:
         """Have home lead, and its streams reached. Once. Without home in reach nobody leads, until
         a move to a surrogate, which goes on from the medium's copy.
 
-        accept_older: the id of that copy, where this client has known a later one. Raises what home
-        raises, AccessError for a manifest that the owner did not sign, ConflictError when another
-        client holds the service, CopyOlder; `close` is due all the same."""
+        Raises what home raises, AccessError for a manifest that the owner did not sign,
+        ConflictError when another client holds the service, and unless it is accepted CopyOlder and
+        CheckpointPartial; `close` is due all the same."""
         self.settings.require_home()
         link = self._links.get(HOME, self.settings.home)
         self._home = HomeService(
@@ -122,7 +122,7 @@ class CarryRunner:
             newest = self._newest()
             self._origin = newest.manifest
         else:
-            self._origin = self._copies.resting(accept_older)
+            self._origin = self._copies.resting(accepted)
         quiet = lambda: self.relay.counts().quiet_seconds  # noqa: E731
         self._shipping = self._copies.ship(self._origin, quiet)
         sources = Sources(self.settings, self._links, self._chunks, Foreground())

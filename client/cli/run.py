@@ -17,13 +17,14 @@ import flask
 
 from client.carry import CarryRunner
 from client.carry.control import carry_control
+from client.checkpoints import Accepted
 from client.cli.livemap import live
 from client.control import control_app
 from client.fronts import Front, desktop_port, open_front
 from client.fronts.ports import LocalPort, only_local
 from client.page import SessionView
 from client.roaming import Roaming, roaming_told
-from client.runner import Accepted, Carried, Runner
+from client.runner import Carried, Runner
 from client.running import control_socket, only_session
 from client.settings import ClientSettings, Policy
 from console import deaf_to_signals, json_option, ready, show, wait_for, web_option
@@ -75,6 +76,11 @@ MAX_BODY = 1 << 20
     default="",
     help="Go on from this checkpoint although there was a later one.",
 )
+@click.option(
+    "--accept-part",
+    is_flag=True,
+    help="Go on without home although the medium has only a part of the checkpoint.",
+)
 @web_option
 @json_option
 @click.pass_obj
@@ -89,6 +95,7 @@ def command(
     take_over: bool,
     accept_log: bool,
     accept_older: str,
+    accept_part: bool,
     web: int | None,
     as_json: bool,
 ) -> None:
@@ -114,7 +121,7 @@ def command(
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(only_session(settings, service))
-            start = _Start(take_over, Accepted(accept_log, accept_older))
+            start = _Start(take_over, Accepted(accept_log, accept_older, accept_part))
             runner, app, fronts = _session(stack, settings, service, media, chosen, start, stop)
             place = control_socket(settings, service)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
@@ -173,7 +180,7 @@ def _session(
         return runner, control_app(runner, front, stop), [front]
     carried = CarryRunner(settings, service, media=media)
     stack.callback(carried.close)
-    carried.start(take_over=start.take_over, accept_older=start.accepted.older)
+    carried.start(take_over=start.take_over, accepted=start.accepted)
     fronts = carried.open_fronts(chosen)
     return carried, carry_control(carried, fronts, stop), fronts
 

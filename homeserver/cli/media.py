@@ -21,7 +21,8 @@ from chunkstore import (
     new_seal,
 )
 from console import Desktop, bar, json_option, note, show
-from homeserver.carry import Doubtful
+from homeserver.budget import LINK_RATE, LINK_SECONDS, parse_size
+from homeserver.carry import ALL_OF_IT, Doubtful
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
 from homeserver.home import media_signing, owner_of
@@ -34,7 +35,7 @@ from satchel.progress import Progress
 
 MOUNTED = ("uuid", "path", "generation", "checkpoints", "free_bytes")
 LOGGED = ("service", "checkpoint", "operation", "created", "logged")
-ON_MEDIUM = (*LOGGED, "generations", "whole", "pieces")
+ON_MEDIUM = (*LOGGED, "generations", "whole", "left_out", "pieces")
 
 ROOT = click.Path(path_type=Path, exists=True, file_okay=False)
 
@@ -145,23 +146,48 @@ def ls(context: Context, media: str | None, as_json: bool) -> None:
 @command.command("sync")
 @click.argument("media")
 @click.option("--service", "services", multiple=True, help="Only this service; repeatable.")
+@click.option(
+    "--budget",
+    metavar="SIZE",
+    help="How many bytes the checkpoints may take on the medium, such as 2GB. It gets what machines "
+    "will most probably touch. The rest comes from home.",
+)
 @doubtful_option
 @json_option
 @click.pass_obj
 def sync(
-    context: Context, media: str, services: tuple[str, ...], doubtful: str, as_json: bool
+    context: Context,
+    media: str,
+    services: tuple[str, ...],
+    budget: str | None,
+    doubtful: str,
+    as_json: bool,
 ) -> None:
     """Bring the newest checkpoints that home has onto MEDIA. No machine is paused.
 
     It writes only chunks that the medium lacks. After Ctrl-C, or when you pull the medium out, it
     has its checkpoints of before, and the next sync goes on from what was copied.
     """
-    root = find_media(media)
+    root, most = find_media(media), parse_size(budget) if budget else None
     with bar("sync", quiet=as_json) as progress:
-        answer = _synced(context, root, progress, services, doubtful)
+        answer = _synced(context, root, progress, services, doubtful, most)
+    left_out = answer.pop("left_out") if not as_json else {}
     show(answer, as_json=as_json)
+    for name, left in left_out.items():
+        note(_told(name, left))
     if not answer["checkpoints"]:
         note("home has no checkpoint: `satchel-home checkpoint SERVICE` takes one")
+
+
+def _told(service: str, left: dict[str, Any]) -> str:
+    """What a medium lacks of a service, and what that costs."""
+    what = f"{service}: {left['bytes'] / 1e6:.0f} MB are left out and come from home when touched"
+    if left["likely"] is None:
+        return f"{what}; no profile says how much that will be"
+    return (
+        f"{what}; probably {left['likely']} blocks of them are, which takes {left['seconds']} s "
+        f"over a way to home of {LINK_SECONDS * 1e3:.0f} ms and {LINK_RATE * 8e-6:.0f} Mb/s"
+    )
 
 
 def _synced(
@@ -170,14 +196,21 @@ def _synced(
     progress: Progress,
     services: tuple[str, ...] = (),
     doubtful: str = Doubtful.REFUSE.value,
+    budget: int | None = None,
 ) -> dict[str, Any]:
     """By the daemon where it has the store open."""
     if context.serving:
-        body = {"media": str(root), "services": list(services), "doubtful": doubtful}
+        most = ALL_OF_IT if budget is None else budget
+        body = {
+            "media": str(root),
+            "services": list(services),
+            "doubtful": doubtful,
+            "budget": most,
+        }
         answer: dict[str, Any] = context.ask("sync", "/v1/media/sync", body, progress)
         return answer
     with context.home() as home:
-        return asdict(home.sync(services, root, progress, Doubtful(doubtful)))
+        return asdict(home.sync(services, root, progress, Doubtful(doubtful), budget))
 
 
 @command.command("plugged")
@@ -201,7 +234,8 @@ def plugged(context: Context, device: str, as_json: bool) -> None:
         return
     with Desktop("Satchel at home") as desktop:
         keys = context.settings.media_keys
-        done = sync_plugged(root, keys, partial(_synced, context, root), desktop)
+        again = partial(_synced, context, root, budget=0)
+        done = sync_plugged(root, keys, again, desktop)
     show(done, as_json=as_json)
 
 

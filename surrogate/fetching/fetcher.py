@@ -155,14 +155,19 @@ class Fetcher:
                 needed = wanted.keys() & split_refs(missing) or wanted  # of pages all
                 came.update(self._bring(wanted, Priority.DEMAND, needed=needed))
 
-    def ahead(self, spans: Sequence[Span], patience: float | None = None) -> None:
+    def ahead(
+        self,
+        spans: Sequence[Span],
+        patience: float | None = None,
+        priority: Priority = Priority.BACKGROUND,
+    ) -> None:
         """Make blocks present that nobody waits for, all of them together. Raises as `read`, with
         which it has `patience`."""
         for volume, first, count in spans:
             volume.map.foresee(first, count)
         with self.coverage.coming(spans) as came:
             while wanted := self._lacking(spans):
-                came.update(self._bring(wanted, Priority.BACKGROUND, patience=patience))
+                came.update(self._bring(wanted, priority, patience=patience))
 
     def pages(
         self, root: TableRoot, blocks: Iterable[int], priority: Priority = Priority.PREFETCH

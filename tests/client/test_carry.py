@@ -23,6 +23,7 @@ import pytest
 from chunkstore import BlockState
 from client.carry import CarryRunner
 from client.carry.places import AtSurrogate, SurrogateNotTrusted
+from client.checkpoints import NOTHING, Accepted
 from client.runner import Carried, Runner
 from images import Manifest
 from replay.frames import REPLY_BIT, Frame, FrameType
@@ -86,7 +87,7 @@ class Kept:
         *,
         trusted: tuple[str, ...] = ("a", "b"),
         media: Path | None = None,
-        accept_older: str = "",
+        accepted: Accepted = NOTHING,
     ) -> CarryRunner:
         peers = {
             name: dataclasses.replace(peer, trusted=name in trusted)
@@ -95,7 +96,7 @@ class Kept:
         settings = dataclasses.replace(self.world.settings, surrogates=peers)
         made = CarryRunner(settings, SERVICE, media=media)
         try:
-            made.start(accept_older=accept_older)
+            made.start(accepted=accepted)
         except BaseException:
             made.close()  # or its links are in the way of the next session's
             raise

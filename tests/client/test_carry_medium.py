@@ -11,7 +11,7 @@ import pytest
 
 from chunkstore import Media
 from client.carry import CarryRunner
-from client.checkpoints import candidates
+from client.checkpoints import Accepted, candidates
 from client.latest import CopyOlder
 from images import Manifest
 from tests.client.test_carry import SERVICE, Kept
@@ -85,7 +85,7 @@ def test_a_medium_that_is_behind_is_named_and_refused_unless_it_is_accepted(kept
     with pytest.raises(CopyOlder, match="older state of kept") as refused:
         kept.session(media=older)
     assert "--accept-older" in refused.value.fix
-    accepted = kept.session(media=older, accept_older=on_stick(kept, older).id)
+    accepted = kept.session(media=older, accepted=Accepted(older=on_stick(kept, older).id))
     accepted.move("b")
     assert kept.word("b") == "on both"
     kept.says("b", "instead")

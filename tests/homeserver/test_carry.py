@@ -110,6 +110,7 @@ def test_a_checkpoint_goes_onto_media(bench: Bench, media: Path, short_path: Pat
         "logged": None,
         "generations": [1],
         "whole": True,
+        "left_out": 0,
         "pieces": 1,
     }
 

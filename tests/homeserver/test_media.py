@@ -14,6 +14,7 @@ import pytest
 
 from chunkstore import Media, MediaNotFound, find_media, mounted_media
 from homeserver.api import home_app
+from homeserver.carry import ALL_OF_IT
 from homeserver.media import media_contents, recover_media, verify_media
 from homeserver.service import Checkpoint
 from homeserver.work import Works, WorkStopped
@@ -127,7 +128,12 @@ def test_the_daemon_tells_how_far_it_is_and_stops(
     with served(home_app(bench.home), short_path) as client:
         done = client.post_json(
             "/v1/media/sync?work=abc",
-            {"media": str(media), "services": ["notes"], "doubtful": "refuse"},
+            {
+                "media": str(media),
+                "services": ["notes"],
+                "doubtful": "refuse",
+                "budget": ALL_OF_IT,
+            },
             timeout=None,
         )
         assert done["generation"] == 1

@@ -22,6 +22,7 @@ from chunkstore import (
     pages_missing,
     split_refs,
 )
+from overlay import create_volume
 from replica import IDLE, RESUME, STEADY, Access, Profile, Run, encode_working_set, observed
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching.coverage import Span
@@ -136,6 +137,22 @@ def test_the_working_set_is_brought_and_nothing_else(bench: Bench) -> None:
     assert bench.present() == 15
     for number in (*range(200, 210), *range(5)):
         assert bench.content_here(number) == content(Run("disk0", number, 1))
+
+
+def test_what_the_cache_has_of_a_frame_is_not_fetched_again(bench: Bench, tmp_path: Path) -> None:
+    """Of 64 blocks all but one are in the cache: that one comes alone. Then nothing comes."""
+    blob = bench.blob(Run("disk0", 256, 64))
+    bench.fetcher.ahead([(bench.volume, 256, 63)])
+    for name, most in (("second", 10), ("third", 0)):
+        (tmp_path / name).mkdir()
+        again = create_volume(tmp_path / name, "disk0", bench.volume.root)
+        before = sum(bench.source.asked) + sum(bench.source.places)
+        prefetcher = bench.prefetcher(blob)
+        prefetcher.start({"disk0": again})
+        prefetcher.join()
+        assert again.map.count(BlockState.PACKED) == 64
+        assert sum(bench.source.asked) + sum(bench.source.places) - before <= most
+        again.remove()
 
 
 def test_of_a_disk_that_lives_use_differently_only_first_operations_are_streamed(
