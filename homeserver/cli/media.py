@@ -149,8 +149,8 @@ def ls(context: Context, media: str | None, as_json: bool) -> None:
 @click.option(
     "--budget",
     metavar="SIZE",
-    help="How many bytes the checkpoints may take on the medium, such as 2GB. It gets what machines "
-    "will most probably touch. The rest comes from home.",
+    help="How many bytes the checkpoints may take on the medium, such as 2GB. It gets what "
+    "machines will most probably touch. The rest comes from home.",
 )
 @doubtful_option
 @json_option
