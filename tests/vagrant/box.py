@@ -133,6 +133,9 @@ def _make_ready(root: Path, source: Path) -> None:
     shutil.copytree(source, root / "vagrant", symlinks=True)
     within(root, "useradd", "--create-home", "--shell", "/bin/bash", "vagrant")
     within(root, "/vagrant/scripts/bootstrap")
+    # An emulated processor takes minutes for that.
+    python = "/vagrant/.venv/bin/python"
+    within(root, python, "-m", "compileall", "-q", "-x", "/[.]venv/", "/vagrant")
     within(root, "chown", "-R", "vagrant:vagrant", "/vagrant")
     for name in _GONE:
         path = root / name[1:]

@@ -26,6 +26,7 @@ from tests.vagrant.machines import Laptop, Machine, Room, Vagrant
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.machine,
+    pytest.mark.timeout(3 * 3600),
     requires(*LIBVIRT, "vagrant", "dnsmasq", "mmdebstrap", "rsync", "ruby", "tun"),
 ]
 
