@@ -54,19 +54,21 @@ def bootstrap(
     *,
     variant: str = "essential",
     over: Path | None = None,
+    dpkg: Sequence[str] = (),
     step: Callable[[], None],
 ) -> None:
     """Write the packages and what they depend on, without device nodes, as a tar at `target`.
 
     variant: "essential" for a system that runs, "extract" for the bare files of the packages.
-    over: a tar made by this function that they are installed on top of. step: called as the work
-    goes on. Raises UnsupportedError, UnavailableError or CapacityError with the end of mmdebstrap's
-    log. Leaves no process, mount or temporary file, whatever is raised; `target` may be there in
-    part then.
+    over: a tar made by this function that they are installed on top of. dpkg: its options, which
+    stay in force in the system that is made. step: called as the work goes on. Raises
+    UnsupportedError, UnavailableError or CapacityError with the end of mmdebstrap's log. Leaves no
+    process, mount or temporary file, whatever is raised; `target` may be there in part then.
     """
     argv = ["mmdebstrap", "--mode=unshare", "--format=tar", "--skip=output/dev"]
     argv += [f"--variant={'custom' if over else variant}", f"--include={','.join(packages)}"]
     argv += [f"--aptopt={option}" for option in sources.options]
+    argv += [f"--dpkgopt={option}" for option in dpkg]
     if over:
         argv.append(f"--setup-hook=tar-in {shlex.quote(str(over))} /")
         argv.append('--setup-hook=mkdir -p "$1/dev"')  # mmdebstrap fills one that is there

@@ -26,6 +26,7 @@ from tests.vagrant.machines import Laptop, Machine, Room, Vagrant
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.machine,
+    pytest.mark.timeout(3 * 3600),
     requires(*LIBVIRT, "vagrant", "dnsmasq", "mmdebstrap", "rsync", "ruby", "tun"),
 ]
 
@@ -86,7 +87,7 @@ def make_surrogate(surrogate: Machine) -> None:
     said = surrogate.sees(f"satchel-surrogate authority init --name {SURROGATE}")
     surrogate.writes("lines", "\n".join([*said["sshd_config"], ""]))
     surrogate.types("sudo cp lines /etc/ssh/sshd_config.d/satchel.conf")
-    surrogate.types("sudo systemctl reload ssh")
+    surrogate.types("sudo systemctl restart ssh")  # `reload` returns before sshd listens again
     daemon = surrogate.starts("satchel-surrogate serve")
     until(
         lambda: daemon.poll() is not None or answers(surrogate, "satchel-surrogate"),
