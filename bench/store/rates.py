@@ -93,8 +93,13 @@ def _import(image: Input, disk: Disk, level: int) -> Taken:
     warm(image.path)
     with tempfile.TemporaryDirectory(dir=disk.root) as name:
         store = Path(name, "store")
-        join = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', disk.group / "cgroup.procs"]
-        program = [sys.executable, "-m", PROGRAM, store, image.path, str(level)]
+        join: list[str | Path] = [
+            "sh",
+            "-c",
+            'echo $$ > "$0" && exec "$@"',
+            disk.group / "cgroup.procs",
+        ]
+        program: list[str | Path] = [sys.executable, "-m", PROGRAM, store, image.path, str(level)]
         taken = keepers.run(
             [*join, *program], Path(name), {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         )
