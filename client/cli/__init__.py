@@ -15,7 +15,7 @@ COMMANDS = {
     "evidence": "What is kept of surrogates that answered otherwise than home.",
     "ls": "List the services at home and the surrogates that are known.",
     "media": "The medium that you carry.",
-    "mount": "Mount SHARE of home's at DIR.",
+    "mount": "Mount SHARE, a folder at home, at DIR.",
     "move": "Go on with SERVICE at another surrogate.",
     "pair": "Get to know the home or surrogate that shows CODE.",
     "path": "Say where you are going.",
