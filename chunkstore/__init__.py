@@ -36,6 +36,14 @@ from chunkstore.catalog import Catalog, CatalogEntry
 from chunkstore.compression import compress, decompress
 from chunkstore.difference import Difference, difference
 from chunkstore.dump import DumpedPart, dump
+from chunkstore.engines import (
+    ENGINES_HERE,
+    MadeGeneration,
+    MediaEngine,
+    MediaRead,
+    Root,
+    Told,
+)
 from chunkstore.errors import (
     ChunkInvalid,
     ChunkMissing,
@@ -99,10 +107,11 @@ from chunkstore.seal import (
     Sign,
     new_seal,
 )
-from chunkstore.store import Store, name_blocks, split_refs
+from chunkstore.store import Buffer, Store, name_blocks, split_refs
 from chunkstore.table import MAX_VOLUME_SIZE, TableRoot
 
 __all__ = [
+    "ENGINES_HERE",
     "FANOUT",
     "MAX_VOLUME_SIZE",
     "MEDIA_KEY_NAMESPACE",
@@ -112,6 +121,7 @@ __all__ = [
     "BlockEntry",
     "BlockMap",
     "BlockState",
+    "Buffer",
     "Catalog",
     "CatalogEntry",
     "ChunkInvalid",
@@ -124,15 +134,18 @@ __all__ = [
     "Foresight",
     "Generation",
     "Layout",
+    "MadeGeneration",
     "Media",
     "MediaBusy",
     "MediaCheckpoint",
     "MediaDamaged",
+    "MediaEngine",
     "MediaExists",
     "MediaFull",
     "MediaGone",
     "MediaInClear",
     "MediaNotFound",
+    "MediaRead",
     "MediaReadOnly",
     "MediaReport",
     "MediaRevoked",
@@ -144,6 +157,7 @@ __all__ = [
     "PageChanges",
     "PageChangesInvalid",
     "PruneReport",
+    "Root",
     "Seal",
     "SealKeys",
     "SealedBefore",
@@ -162,6 +176,7 @@ __all__ = [
     "StoreUsage",
     "StoreVersion",
     "TableRoot",
+    "Told",
     "VerifyReport",
     "answering_places",
     "await_media",
