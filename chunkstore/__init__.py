@@ -38,6 +38,14 @@ from chunkstore.catalog import Catalog, CatalogEntry
 from chunkstore.compression import compress, decompress
 from chunkstore.difference import Difference, difference
 from chunkstore.dump import DumpedPart, dump
+from chunkstore.engines import (
+    ENGINES_HERE,
+    MadeGeneration,
+    MediaEngine,
+    MediaRead,
+    Root,
+    Told,
+)
 from chunkstore.errors import (
     ChunkInvalid,
     ChunkMissing,
@@ -101,10 +109,11 @@ from chunkstore.seal import (
     Sign,
     new_seal,
 )
-from chunkstore.store import Store, name_blocks, split_refs
+from chunkstore.store import Buffer, Store, name_blocks, split_refs
 from chunkstore.table import MAX_VOLUME_SIZE, TableRoot
 
 __all__ = [
+    "ENGINES_HERE",
     "FANOUT",
     "MAX_VOLUME_SIZE",
     "MEDIA_KEY_NAMESPACE",
@@ -114,6 +123,7 @@ __all__ = [
     "BlockEntry",
     "BlockMap",
     "BlockState",
+    "Buffer",
     "Catalog",
     "CatalogEntry",
     "ChunkInvalid",
@@ -127,15 +137,18 @@ __all__ = [
     "Generation",
     "Layout",
     "Leaf",
+    "MadeGeneration",
     "Media",
     "MediaBusy",
     "MediaCheckpoint",
     "MediaDamaged",
+    "MediaEngine",
     "MediaExists",
     "MediaFull",
     "MediaGone",
     "MediaInClear",
     "MediaNotFound",
+    "MediaRead",
     "MediaReadOnly",
     "MediaReport",
     "MediaRevoked",
@@ -147,6 +160,7 @@ __all__ = [
     "PageChanges",
     "PageChangesInvalid",
     "PruneReport",
+    "Root",
     "Seal",
     "SealKeys",
     "SealedBefore",
@@ -165,6 +179,7 @@ __all__ = [
     "StoreUsage",
     "StoreVersion",
     "TableRoot",
+    "Told",
     "VerifyReport",
     "answering_places",
     "await_media",

@@ -30,7 +30,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from chunkstore._native import _core
-from chunkstore.engines import HERE, MediaEngine, MediaEngines
+from chunkstore.engines import ENGINES_HERE, MediaEngine, MediaEngines
 from chunkstore.errors import MediaDamaged, MediaGone
 from chunkstore.reports import BadRecord
 from chunkstore.seal import NewSeal, Seal, SealKeys, remove_wrapped, wrapped_keys, write_wrapped
@@ -139,7 +139,7 @@ def seal_at(root: Path, keys: SealKeys | None) -> Seal | None:
 def _engines(seal: Seal | None, keys: SealKeys | None) -> MediaEngines:
     """What is sealed was written by who has its key, and is looked at after its tags were. What is
     in clear anybody may have written."""
-    return keys.in_clear if keys is not None and seal is None else HERE
+    return keys.in_clear if keys is not None and seal is None else ENGINES_HERE
 
 
 class Media:

@@ -31,7 +31,7 @@ import pyrage
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-from chunkstore.engines import HERE, MediaEngines
+from chunkstore.engines import ENGINES_HERE, MediaEngines
 from satchel.errors import AccessError, IntegrityError, UsageError
 from satchel.files import NotRegular, open_regular, sync_folder, write_durably
 from satchel.ids import CheckpointId
@@ -187,7 +187,7 @@ class SealKeys:
         folder: Path | None = None,
         identities: Sequence[Path] = (),
         verify: Verify | None = None,
-        in_clear: MediaEngines = HERE,
+        in_clear: MediaEngines = ENGINES_HERE,
     ) -> None:
         """folder: of kept keys, readable by the user alone; need not exist; None: keeps none.
         identities: private SSH keys without a passphrase, which need not exist. verify: of keys

@@ -39,21 +39,25 @@ from typing import Any
 
 from cell import ConfinementImpossible, confine
 from chunkstore import (
+    ENGINES_HERE,
+    Buffer,
     ChunkInvalid,
     ChunkMissing,
+    MadeGeneration,
     MediaDamaged,
+    MediaEngine,
     MediaExists,
     MediaFull,
     MediaGone,
     MediaNotFound,
+    MediaRead,
     MediaReadOnly,
     MediaVersion,
+    Root,
     StoreState,
     StoreUsage,
+    Told,
 )
-from chunkstore._native import _core
-from chunkstore.engines import HERE, MadeGeneration, MediaEngine, Read, Root, Told
-from chunkstore.store import Buffer
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.ids import CHUNK_REF_SIZE, ChunkRef
 
@@ -204,7 +208,7 @@ class MediaApart:
             return cls._begun(root, True, "open")
         except ConfinementImpossible as error:
             logger.warning("the medium at %s is read without protection: %s", root, error)
-            return HERE.open(root, key)
+            return ENGINES_HERE.open(root, key)
 
     @classmethod
     def redescribe(cls, root: Path, uuid: str, key: bytes) -> None:
@@ -214,7 +218,7 @@ class MediaApart:
             cls._begun(root, True, "redescribe", uuid).close()
         except ConfinementImpossible as error:
             logger.warning("the medium at %s is read without protection: %s", root, error)
-            HERE.redescribe(root, uuid, key)
+            ENGINES_HERE.redescribe(root, uuid, key)
 
     @classmethod
     def reading(cls, root: Path) -> MediaApart:
@@ -257,7 +261,7 @@ class MediaApart:
         records, damaged = self._ask(*call, shape=(bytes, bytes), seconds=seconds)
         return records, self._refs(damaged)
 
-    def add(self, store: _core.Store, refs: Buffer, again: int, progress: Told) -> int:
+    def add(self, store: Any, refs: Buffer, again: int, progress: Told) -> int:
         wanted = bytes(refs)
         lacking = [
             wanted[at : at + CHUNK_REF_SIZE]
@@ -311,10 +315,10 @@ class MediaApart:
     def missing(self, roots: Iterable[Root]) -> bytes:
         return self._refs(self._ask("missing", [*roots], shape=bytes))
 
-    def verify(self, progress: Told) -> Read:
+    def verify(self, progress: Told) -> MediaRead:
         return self._all_read("verify", progress)
 
-    def rebuild_indexes(self, progress: Told) -> Read:
+    def rebuild_indexes(self, progress: Told) -> MediaRead:
         return self._all_read("rebuild_indexes", progress)
 
     def free_bytes(self) -> int:
@@ -325,8 +329,8 @@ class MediaApart:
         count: int = self._ask("chunks", shape=int)
         return count
 
-    def _all_read(self, name: str, progress: Told) -> Read:
-        report: Read = self._ask(name, shape=_READ, progress=progress)
+    def _all_read(self, name: str, progress: Told) -> MediaRead:
+        report: MediaRead = self._ask(name, shape=_READ, progress=progress)
         self._refs(report[3])
         return report
 
@@ -461,7 +465,7 @@ class _Engine:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._media: _core.Media | None = None
+        self._media: Any = None
 
     def serve(self, channel: _Channel) -> None:
         """Do what is asked, until nobody asks."""
@@ -478,10 +482,11 @@ class _Engine:
 
     def _do(self, channel: _Channel, number: int, name: str, arguments: list[Any]) -> object:
         if name == "open":
-            self._media = _core.Media.open(self._root, b"")
+            self._media = ENGINES_HERE.open(Path(self._root), b"")
             return None
         if name == "redescribe":
-            return _core.Media.redescribe(self._root, arguments[0], b"")
+            ENGINES_HERE.redescribe(Path(self._root), arguments[0], b"")
+            return None
         if self._media is None:
             raise StateError("the medium is not open")
         turn = threading.Lock()

@@ -400,7 +400,7 @@ class CarryRunner:
     def _replace_from_medium(self, surrogate: str, began: float) -> Gone:
         """A leader is lost, and the person says where to go on without home. What home has not
         signed is lost. Raises CopyOlder where the medium lacks what home has."""
-        copy = self._copies.resting()
+        copy = self._copies.resting(NOTHING)
         made: list[Gone] = []
 
         def lead() -> None:

@@ -217,7 +217,7 @@ def test_honest_answers_are_never_called_lies(places: Places, policy: Policy, co
         session.add(Shelf(name, last=last), last)
         workers[0].join(0.2)
     assert session.tally.answered >= count
-    assert session.tally.diverged == session.tally.quarantined == 0
+    assert session.tally.diverged == session.tally.quarantined == 0, session.tally.divergences
     session.close()
 
 

@@ -81,7 +81,7 @@ class Media:
         own = open(stick + "/own").read()
         return json.dumps([len(TRIES), done, dict(os.environ), own]).encode()
 
-engine.Media = Media
+engine.Media.open = staticmethod(Media.open)
 """
 
 
@@ -135,7 +135,7 @@ class Media:
     def verify(self, progress):
         progress("a", "b")
 
-engine.Media = Media
+engine.Media.open = staticmethod(Media.open)
 """
 
 
