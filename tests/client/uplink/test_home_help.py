@@ -18,6 +18,9 @@ from tests.needs import requires
 
 pytestmark = requires("rclone", "curl", "sshd")
 
+BEAT = 96
+"""Bytes of OpenSSH's, with its answer."""
+
 SIZE, CHANGED = 20_000_000, 200_000
 
 
@@ -43,19 +46,21 @@ def test_home_tells_what_has_changed(short_path: Path) -> None:
         assert len(site.cloud.server.requests("PROPFIND")) == before + 1  # home's
 
 
-def test_an_idle_link_to_home_says_nothing(short_path: Path) -> None:
-    """A beat every few seconds would keep a mobile's radio awake for ever."""
+def test_an_idle_link_to_home_has_no_beats_of_ours(short_path: Path) -> None:
+    """They would keep a mobile's radio awake for ever. The sshd of the testbed has its own, every
+    5 s, which is its administrator's to say."""
     with helped_site(short_path) as site:
         names = plant(site.cloud)
         assert crawl(site) == names
-        time.sleep(1)
-        said = site.link.carried
-        assert said > 0
-        time.sleep(12)
-        assert site.link.carried == said
+        said = []
+        for _ in range(4):  # the last streams of a crawl may end late
+            said.append(site.link.carried)
+            time.sleep(10)
+        assert said[0] > 0
+        assert site.link.carried - said[3] <= 2 * BEAT  # one in 3 s would be three and more
         assert crawl(site) == names
         assert site.through_home()["trees"] == 2
-        assert site.link.carried - said < 1200
+        assert site.link.carried - said[-1] < 1200
 
 
 def test_a_home_that_was_started_again_or_is_away_changes_nothing(short_path: Path) -> None:

@@ -213,10 +213,10 @@ def story(folder: Path, seed: int) -> Iterator[Story]:
     with site(folder, settings=f'background = ["{program}"]') as cloud:
         cloud.hold()
         with (
-            contextlib.closing(Speaker(cloud.url)) as program,
-            contextlib.closing(Speaker(cloud.server.url)) as second,
+            contextlib.closing(Speaker(cloud.url)) as mine,
+            contextlib.closing(Speaker(cloud.server.url)) as theirs,
         ):
-            yield Story(cloud, program, second, random.Random(seed))
+            yield Story(cloud, mine, theirs, random.Random(seed))
 
 
 @pytest.mark.parametrize(
