@@ -211,6 +211,10 @@ class Feed:
         began, usual = self._reads_since, self.pace.median() or 0.0
         return usual if began is None else max(usual, time.monotonic() - began)
 
+    def is_before(self, number: OperationNumber) -> bool:
+        """Whether the replica is known to have nothing from that operation on."""
+        return self._placed and self.cursor < number
+
     @property
     def resting(self) -> bool:
         """Whether nothing is said to the replica until there is something to do."""

@@ -73,6 +73,14 @@ def by_distance(feeds: Sequence[Feed]) -> list[Feed]:
     return sorted((feed for feed in feeds if feed.state not in FINAL), key=distance)
 
 
+def at_its_number(read: Read, feeds: Sequence[Feed]) -> list[Feed]:
+    """Whom a sample may be asked of. A replica that comes while it waits may have executed more
+    than home has when it answers, so it is not asked while home is there."""
+    if read.apart not in feeds:
+        return [*feeds]
+    return [feed for feed in feeds if feed.is_before(read.operation.number)]
+
+
 def next_to_ask(
     read: Read, feeds: Sequence[Feed], policy: Policy, now: float
 ) -> tuple[list[Feed], float]:

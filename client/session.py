@@ -30,7 +30,7 @@ from client.foreground import Foreground
 from client.journal import Encode, Journal
 from client.long_answer import LongAnswer
 from client.provisional import Limit, Provisional
-from client.reads import SAMPLES_KEPT, at_random, next_to_ask
+from client.reads import SAMPLES_KEPT, at_its_number, at_random, next_to_ask
 from client.savings import Lead
 from client.settings import HOME, Policy
 from replay import Early, Operation, Response
@@ -207,6 +207,8 @@ class Session:
             feed.end()
             self.journal.wake()
             feed.join(timeout)
+            with self._changed:  # what it was asked is asked of the next one
+                self._changed.notify_all()
 
     def feed(self, name: str) -> Feed | None:
         """The feed of that replica, if it takes part."""
@@ -461,6 +463,8 @@ class Session:
                     if self._unconfirmable():
                         raise self.provisional.refusal()
                     feeds = [feed for feed in self._feeds.values() if self._takes(feed)]
+                    if read in self._samples:
+                        feeds = at_its_number(read, feeds)
                     ask, pause = next_to_ask(read, feeds, self.policy, now)
                     for feed in ask:
                         read.asked.append(feed)

@@ -6,6 +6,7 @@ import contextlib
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 
@@ -182,6 +183,31 @@ def test_an_honest_surrogate_is_never_accused_however_much_is_written_meanwhile(
     assert session.tally.samples > 100
     assert session.tally.diverged == 0
     assert not caught(session)
+    session.close()
+
+
+def test_one_that_comes_while_a_sample_waits_is_not_accused(places: Places) -> None:
+    """It has executed more than home may have when home answers."""
+    session = start(places.journal(), "nearest", sample=lambda: True)
+    home, first = Shelf(HOME), Shelf("a")
+    meet(session, home, first)
+    home.gate.clear()
+    first.gate.clear()
+    last, sent = session.journal.last, session.tally.sent_bytes
+    with ThreadPoolExecutor(2) as pool:
+        read = pool.submit(call, session, "read")
+        assert eventually(lambda: session.tally.sent_bytes > sent)
+        write = pool.submit(call, session)
+        assert eventually(lambda: session.journal.last == last + 1)
+        session.add(Shelf("b", last=last + 1), OperationNumber(last + 1)).joined.wait()
+        first.fault = silence("a")
+        first.gate.set()
+        session.drop("a")
+        wait([read], timeout=0.5)  # it would answer by now if it were asked
+        home.gate.set()
+        assert (read.result().leader, read.result().payload) == (HOME, b"after %d" % last)
+        write.result()
+    assert session.tally.diverged == session.tally.quarantined == 0
     session.close()
 
 
