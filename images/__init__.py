@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from images.builder import build
     from images.built import BuiltImage, ImageDamaged, ImageNotBuilt
     from images.containers import ContainerInvalid, ContainerRefused
+    from images.debian import release_files
     from images.disks import DiskRefused
     from images.generations import (
         Signed,
@@ -120,6 +121,7 @@ __all__ = [
     "read_first",
     "read_manifest",
     "recipes",
+    "release_files",
     "relocate",
     "roots_on",
     "speak",

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from images.sources import Sources
+from images.sources import Sources, host_sources
 from satchel.errors import CapacityError, SatchelError, UnavailableError, UnsupportedError
 
 SOURCE_DATE_EPOCH = 1_700_000_000
@@ -88,6 +88,14 @@ def bootstrap(
             _end(process)
     if process.returncode != 0:
         raise _failure(process.returncode, "\n".join(log))
+
+
+def release_files(target: Path, release: str, packages: Sequence[str]) -> None:
+    """The files of packages of a Debian release, as a tar at `target`. Raises as `bootstrap`, and
+    SourcesMissing."""
+    host = host_sources()
+    sources = host if release == host.codename else host.of(release)
+    bootstrap(target, sources, packages, step=lambda: None)
 
 
 def _start(argv: list[str], lines: IO[str], temporary: Path) -> subprocess.Popen[str]:

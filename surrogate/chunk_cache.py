@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from caching import MakePolicy, Queue
-from chunkstore import Store
+from chunkstore import Store, name_blocks
 from overlay import Volume
 from satchel.errors import CapacityError, SatchelError, StateError
 from satchel.ids import ZERO_REF, ChunkRef
@@ -47,6 +47,10 @@ RESERVE_BYTES = 64 << 20
 
 SLACK_PART = 16
 """One of so many parts of the limit is made free at once, so that this is seldom done."""
+
+
+class CacheFull(CapacityError):
+    """What is brought ahead of any guest does not fit."""
 
 
 class ChunkCache:
@@ -105,6 +109,16 @@ class ChunkCache:
             self._note()
             self._keep_to(self._limit())
             self._set_aside()
+
+    def warm(self, blocks: bytes) -> int:
+        """Have these blocks here; how many were not. They are given up as what the policy does not
+        know. Raises CacheFull where they would take what others have."""
+        refs = name_blocks(blocks)
+        new = self._store.has(refs).count(False)
+        if self._store.pack_bytes + new * CHUNK_BYTES > self._limit():
+            raise CacheFull("the cache is full", fix="a larger `cache_mib` in surrogate.toml")
+        self._store.put(blocks)
+        return new
 
     def make_room(self) -> bool:
         """The disk is full: give up the reserve and some chunks. Whether that made any room."""
@@ -201,4 +215,4 @@ class _Seen:
         return refs
 
 
-__all__ = ["PACK_BYTES", "ChunkCache"]
+__all__ = ["PACK_BYTES", "CacheFull", "ChunkCache"]

@@ -37,8 +37,9 @@ from satchel.errors import (
     SatchelError,
     StateError,
     UnsupportedError,
+    UsageError,
 )
-from satchel.ids import ReplicaId
+from satchel.ids import BLOCK_SIZE, ReplicaId
 from satchel.names import host_name
 from surrogate.chunk_cache import PACK_BYTES, ChunkCache
 from surrogate.fetching import Exchange, Fetcher, Tally
@@ -468,6 +469,13 @@ class Host:
                     why=f"{free} MiB are free at {folder} and {wanted} MiB are needed",
                     fix="try another surrogate, or have its operator make room",
                 )
+
+    def warm(self, blocks: bytes) -> int:
+        """Have blocks in the cache that nobody has asked for; how many were not there. Raises
+        UsageError for a part of a block, CacheFull."""
+        if not blocks or len(blocks) % BLOCK_SIZE:
+            raise UsageError(f"{len(blocks)} bytes are not whole blocks")
+        return self._cache.warm(blocks)
 
     def _cache_limit(self) -> int:
         """Less than what was set where others use the disk: some of it is to stay free."""

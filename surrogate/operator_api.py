@@ -3,6 +3,7 @@
 """The daemon's own socket over HTTP: what its operator has there, with the token in the header.
 
 GET    /v1/status          HostStatus, with all replicas
+POST   /v1/cache           blocks of 4096 bytes: {"blocks": N, "new": N}, now in the cache
 DELETE /v1/replicas/R      end all that is called so, whoever has it
 GET    /v1/tenants         {"tenants": [...], "banned": [...]}
 POST   /v1/tenants         {"identity": I}: admit it. {"socket": PATH, "forwarded": PATH}, where its
@@ -21,12 +22,13 @@ from typing import Any
 
 import flask
 
+from satchel.ids import BLOCK_SIZE
 from surrogate.api import surrogate_app
 from surrogate.host import Host
 from surrogate.operator import HEADER
 from surrogate.tenant import Tenant
 from surrogate.tenant_sockets import TenantSockets
-from wire import takes
+from wire import octets, takes
 
 
 def operator_app(host: Host, sockets: TenantSockets) -> flask.Flask:
@@ -44,6 +46,13 @@ def operator_app(host: Host, sockets: TenantSockets) -> flask.Flask:
             host.end_every(str(replica))
             return {}
         return None
+
+    @app.post("/v1/cache")
+    @octets(sent=True)
+    def warm() -> Any:
+        """What services share, before the first guest comes."""
+        blocks = flask.request.get_data()
+        return {"new": host.warm(blocks), "blocks": len(blocks) // BLOCK_SIZE}
 
     app.register_blueprint(_tenants(host, sockets))
     return app

@@ -19,6 +19,7 @@ COMMANDS = {
     "sshd-config": "Print what sshd needs, so that guests get no shell.",
     "status": "Show what this surrogate has room for.",
     "tenants": "The guests that were admitted here, with what they use.",
+    "warm": "Bring what services share into the cache ahead of guests.",
 }
 """What --help says of each. Each is a module."""
 
