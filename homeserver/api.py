@@ -441,11 +441,12 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
         if not all(isinstance(name, str) for name in fields["services"]):
             raise UsageError("services must be strings")
         media, doubtful = Path(fields["media"]), Doubtful.of(fields["doubtful"])
-        names, budget = fields["services"], fields["budget"]
+        budget = None if fields["budget"] == ALL_OF_IT else fields["budget"]
         with works.begin(_word()) as progress:
-            return asdict(
-                home.sync(names, media, progress, doubtful, None if budget == ALL_OF_IT else budget)
+            written = home.sync(
+                fields["services"], media, progress=progress, doubtful=doubtful, budget=budget
             )
+            return asdict(written)
 
     @routes.post("/media/defrag")
     @takes(media=str)
