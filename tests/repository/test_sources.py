@@ -37,6 +37,8 @@ OWN_HOSTS = re.compile(
 
 NAMESPACES = (
     "http://libvirt.org/schemas/domain/qemu/1.0",
+    "http://owncloud.org/ns",
+    "http://s3.amazonaws.com/doc/2006-03-01/",
     "http://www.w3.org/2000/svg",
     "https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/",
 )
