@@ -95,12 +95,13 @@ def write_part(
         named = sum(part.of for part in parts_there.values())
         return Written(media.newest, named, 0, 0, parts_there)
     likely = [Likely.of(store, taken.manifest) for taken in new]
-    first = store.reachable([root for taken in new for root in taken.manifest.first_roots()])
+    roots = [root for taken in new for root in taken.manifest.first_roots()]
+    first = [*dict.fromkeys(split_refs(store.reachable(roots)))]
     room = budget - _others(media, {taken.manifest.service for taken in new})
-    _require_room(store, media, split_refs(first), room)
-    order = [*dict.fromkeys(itertools.chain(split_refs(first), _in_turn(store, likely)))]
+    _require_room(store, media, first, room)
+    order = [*dict.fromkeys(itertools.chain(first, _in_turn(store, likely)))]
     filled = _Filling(store, media, order, room, progress)
-    filled.fill(len(set(split_refs(first))))
+    filled.fill(len(first))
     kept = set(order[: filled.count])
     parts = {}
     for one in likely:

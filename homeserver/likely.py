@@ -71,10 +71,10 @@ class Likely:
     def classes(self, store: Store) -> tuple[Iterator[ChunkRef], ...]:
         """The references of classes 1 to 5, each in its order; a chunk may come again. Raises
         ChunkMissing where the store lacks a page."""
-        trusted = [b for b, chance in self.chances.items() if chance >= CHANCES[_LIKELY]]
+        fresh = [(b, chance) for b, chance in self.chances.items() if b not in self.streamed]
         blocks = (
-            [block for block in trusted if block not in self.streamed],
-            [b for b in self.chances if b not in self.streamed and b not in set(trusted)],
+            [block for block, chance in fresh if chance >= CHANCES[_LIKELY]],
+            [block for block, chance in fresh if chance < CHANCES[_LIKELY]],
             sorted(self.streamed),
             _neighbours([*self.chances, *self.streamed]),
         )

@@ -57,9 +57,10 @@ from chunkstore import (
     StoreState,
     StoreUsage,
     Told,
+    split_refs,
 )
 from satchel.errors import SatchelError, StateError, UnavailableError
-from satchel.ids import CHUNK_REF_SIZE, ChunkRef
+from satchel.ids import CHUNK_REF_SIZE
 
 logger = logging.getLogger(__name__)
 
@@ -263,18 +264,13 @@ class MediaApart:
 
     def add(self, store: Any, refs: Buffer, again: int, progress: Told) -> int:
         wanted = bytes(refs)
-        lacking = [
-            wanted[at : at + CHUNK_REF_SIZE]
-            for at, here in zip(
-                range(0, len(wanted), CHUNK_REF_SIZE), self.has(wanted), strict=True
-            )
-            if not here
-        ]
-        for ref, there in zip(lacking, store.has(b"".join(lacking)), strict=True):
-            if not there:
+        there = zip(split_refs(wanted), self.has(wanted), strict=True)
+        lacking = [ref for ref, here in there if not here]
+        for ref, here in zip(lacking, store.has(b"".join(lacking)), strict=True):
+            if not here:
                 raise ChunkMissing(
                     f"chunk {ref[:20].hex()} is not here",
-                    ref=ChunkRef(ref),
+                    ref=ref,
                     why="the store lacks it",
                 )
         written: int = self._ask(

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from console import bar, json_option, show
+from satchel.ids import BLOCK_SIZE
 from surrogate.cli.daemon import daemon
 from surrogate.operator import credentials
 from surrogate.settings import SurrogateSettings
@@ -49,7 +50,7 @@ def command(
                     answer = surrogate.request("POST", "/v1/cache", body=piece, headers=headers)
                     for name, count in json.loads(answer.body).items():
                         told[name] += count
-                    progress(told["blocks"] * 4096, 0)
+                    progress(told["blocks"] * BLOCK_SIZE, 0)
     show(told, as_json=as_json)
 
 

@@ -15,18 +15,15 @@ import pytest
 from chunkstore import FANOUT, Media, MediaFull, Store, leaves_of, split_refs
 from homeserver.budget import parse_size, write_part
 from homeserver.media import media_contents, recover_media, verify_media
-from hypervisor import MachineSpec
 from images import Signed, checkpoints_on, part_of
-from overlay import local_resolver
-from replica import Access, Frozen, Profile, Replica, encode_profile, observed
+from replica import Access, Profile, encode_profile, observed
 from satchel.errors import UsageError
-from satchel.ids import BLOCK_SIZE, ReplicaId
+from satchel.ids import BLOCK_SIZE
 from tests.chunkstore.content import flip
 from tests.homeserver import conftest
 from tests.homeserver.conftest import Bench
-from tests.homeserver.test_carry import digest, newest, run
+from tests.homeserver.test_carry import digest, newest, resumed, run
 from tests.needs import requires
-from tests.scripted import scripted_driver
 
 pytestmark = requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
 
@@ -73,21 +70,8 @@ def digest_with_home(bench: Bench, media: Path, scratch: Path) -> tuple[str, int
             lacking = b"".join(ref for ref, here in there if not here)
             asked += len(split_refs(lacking))
             store.admit(opened.records(wanted) + bench.home.store.records(lacking))
-        replica = Replica(
-            ReplicaId("r"),
-            MachineSpec.from_json(manifest.machine),
-            store,
-            scripted_driver(),
-            scratch / "r",
-            adapter="http",
-            stateful=True,
-        )
-        try:
-            frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
-            replica.resume(frozen, local_resolver(store), store.read)
+        with resumed(manifest, store, scratch / "r") as replica:
             return replica.digest(["/state"]), asked
-        finally:
-            replica.stop()
 
 
 def test_a_tenth_of_the_state_resumes_with_the_rest_from_home(

@@ -7,6 +7,7 @@ What a media is good for is tried: a machine is resumed from it alone, its log i
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,26 @@ def digest(service: Service) -> str:
     return service.replica().digest(["/state"])
 
 
+@contextmanager
+def resumed(manifest: Manifest, store: Store, folder: Path) -> Iterator[Replica]:
+    """A machine that goes on from a checkpoint, of a store that has all of it."""
+    replica = Replica(
+        ReplicaId("r"),
+        MachineSpec.from_json(manifest.machine),
+        store,
+        scripted_driver(),
+        folder,
+        adapter="http",
+        stateful=True,
+    )
+    try:
+        frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
+        replica.resume(frozen, local_resolver(store), store.read)
+        yield replica
+    finally:
+        replica.stop()
+
+
 def digest_from(media: Path, scratch: Path) -> tuple[int, str]:
     """The last operation and the digest of a machine made of the media alone."""
     manifest = newest(media)
@@ -71,26 +92,13 @@ def digest_from(media: Path, scratch: Path) -> tuple[int, str]:
             records = opened.records(missing)
             assert records, "the media lacks chunks of its checkpoint"
             store.admit(records)
-        replica = Replica(
-            ReplicaId("r"),
-            MachineSpec.from_json(manifest.machine),
-            store,
-            scripted_driver(),
-            scratch / "r",
-            adapter="http",
-            stateful=True,
-        )
-        try:
-            frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
-            replica.resume(frozen, local_resolver(store), store.read)
+        with resumed(manifest, store, scratch / "r") as replica:
             path = media / "satchel" / "log" / "notes"
             if Log.exists(path):
                 with Log.open(path, read_only=True) as log:
                     for one in log.read(manifest.operation) if log.last > replica.last else ():
                         replica.execute(one)
             return replica.last, replica.digest(["/state"])
-        finally:
-            replica.stop()
 
 
 def test_a_checkpoint_goes_onto_media(bench: Bench, media: Path, short_path: Path) -> None:

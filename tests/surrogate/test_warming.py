@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
-from chunkstore import name_blocks
+from chunkstore import name_blocks, split_refs
 from satchel.errors import AccessError, CapacityError, UsageError
-from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ZERO_REF
+from satchel.ids import BLOCK_SIZE, ZERO_REF
 from surrogate.operator import credentials
 from surrogate.operator_api import operator_app
 from surrogate.tenant_sockets import TenantSockets
@@ -57,8 +57,7 @@ def daemon(site: Site) -> Iterator[HttpClient]:
 
 
 def names(blocks: bytes) -> set[bytes]:
-    refs = name_blocks(blocks)
-    return {refs[at : at + CHUNK_REF_SIZE] for at in range(0, len(refs), CHUNK_REF_SIZE)}
+    return set(split_refs(name_blocks(blocks)))
 
 
 def warm(site: Site, daemon: HttpClient, body: bytes) -> dict[str, int]:
