@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The service `notes` in benchmarks: a home with its image, and one note more as operation."""
+"""The service `notes` in benchmarks: a home with its image, and operations."""
 
 import contextlib
 import time
@@ -19,10 +19,17 @@ SERVICE = "notes"
 
 def add_note(number: int, *, after_seconds: int = 0) -> Operation:
     """The operation of this number, as of now or of so much later."""
-    now = time.time_ns() + after_seconds * 10**9
     body = b'{"title": "a note", "text": "number %d of the bench"}' % number
-    headers = [("Content-Type", "application/json")]
-    payload = http.encode("POST", "/api/notes", headers, body, number=number, time_ns=now, seed=1)
+    return posted(number, "/api/notes", "application/json", body, after_seconds=after_seconds)
+
+
+def posted(
+    number: int, target: str, content_type: str, body: bytes, *, after_seconds: int = 0
+) -> Operation:
+    """The operation of this number that sends `body` to a service."""
+    now = time.time_ns() + after_seconds * 10**9
+    headers = [("Content-Type", content_type)]
+    payload = http.encode("POST", target, headers, body, number=number, time_ns=now, seed=1)
     return Operation(OperationNumber(number), now, 1, payload)
 
 
