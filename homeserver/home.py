@@ -87,6 +87,7 @@ class Home:
             self._share_host,
             self._share_copy,
             self.cells,
+            settings.boot_seconds,
         )
         self._lock = threading.RLock()
         self._carrying = threading.Lock()

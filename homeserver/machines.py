@@ -49,8 +49,9 @@ logger = logging.getLogger(__name__)
 SYSTEM_DISK, AGENT_DISK = "disk0", "agent"
 """The volume that a machine boots from; of a whole disk, the one from which it takes the agent."""
 
-DISK_BOOT_SECONDS = 1200.0
-"""How long a whole disk may take until its service listens: systemd and cloud-init start first."""
+DISK_BOOTS = 4
+"""How many times as long a whole disk may take until its service listens: systemd and cloud-init
+start first."""
 
 RESUME_SECONDS = 120.0
 """How long a checkpoint may take to answer here, where every chunk is at hand."""
@@ -100,11 +101,12 @@ class Machines:
         shares: Callable[[str], ShareHost] | None = None,
         copies: Callable[[str], ShareHost | None] | None = None,
         cells: Cells | None = None,
+        boot_seconds: float = BOOT_SECONDS,
     ) -> None:
         """Clears what a home that was killed left in `run_dir`. unpacked: of `store`, closed with
         this. wish: of every machine here. shares: who answers for those of a service's guest;
         copies: who does for one that must not touch anything. cells: in which the machines run, if
-        they do."""
+        they do. boot_seconds: how long a first boot may take until the service listens."""
         sweep(run_dir)
         self._shares, self._copies = shares, copies
         self._store = store
@@ -114,6 +116,7 @@ class Machines:
         self._run_dir = run_dir
         self._images = images
         self._wish = wish
+        self._boot_seconds = boot_seconds
         self._lock = threading.Lock()
         self._closing = False
         self._replicas: list[Replica] = []
@@ -123,14 +126,14 @@ class Machines:
         return self._store.making()
 
     def first_boot(self, record: ServiceRecord, *, timeout: float | None = None) -> Prepared:
-        """Of the service's image as it is now; its start may take `timeout` seconds, by default as
-        long as such an image takes on a slow host. Raises ImageNotBuilt, ImageDamaged,
-        MachineUnsupported."""
+        """Of the service's image as it is now; its start may take `timeout` seconds, by default
+        `boot_seconds`, and for a whole disk DISK_BOOTS times as long. Raises ImageNotBuilt,
+        ImageDamaged, MachineUnsupported."""
         image = self._image(record)
         recipe = image.recipe
         adapter = recipe.adapter()
         spec = self._spec(record, image)
-        seconds = timeout or (DISK_BOOT_SECONDS if image.firmware else BOOT_SECONDS)
+        seconds = timeout or self._boot_seconds * (DISK_BOOTS if image.firmware else 1)
         replica = self._new(record.name, spec, adapter, self._shares)
 
         recorder = self._recorder(replica)

@@ -38,6 +38,8 @@ class HomeSettings:
     driver:            what makes the machines: `qemu`, `libvirt`, or `auto`, which takes libvirt
         where its daemon answers and has just started a small machine, and says which it takes
     threads:           requests answered at once
+    boot_seconds:      how long a service may take from its first boot until it listens; a whole
+        disk has four times as long
     operation_seconds: how long one operation may take in the guest
     lease_seconds:     after how long without a word a client no longer holds its service
     share_lease_seconds: after how long without a word a node of a share is lost; what it had and
@@ -72,6 +74,7 @@ class HomeSettings:
     checkpoint_days: int = 180
     driver: Literal["auto", "qemu", "libvirt"] = "auto"
     threads: int = 16
+    boot_seconds: float = 300.0
     operation_seconds: float = 300.0
     lease_seconds: float = 60.0
     share_lease_seconds: float = 10.0
@@ -86,10 +89,10 @@ class HomeSettings:
     uplink: dict[str, HelpedService] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        positive = ("keep_checkpoints", "threads", "operation_seconds", "lease_seconds")
+        positive = ("keep_checkpoints", "threads", "boot_seconds", "operation_seconds")
         require_numbers(
             self,
-            positive=(*positive, "share_lease_seconds"),
+            positive=(*positive, "lease_seconds", "share_lease_seconds"),
             not_negative=("unpacked_mib", "checkpoint_days"),
         )
         _ = self.policy, self.machine  # their numbers are checked

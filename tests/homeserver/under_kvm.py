@@ -55,12 +55,15 @@ def image_like_notes(images: Path, *, portable: bool) -> None:
 
 @pytest.mark.parametrize("portable", [True, False])
 def test_a_service_boots_under_kvm_with_the_clock_that_its_machine_can_have(
-    short_path: Path, portable: bool, monkeypatch: pytest.MonkeyPatch
+    short_path: Path, portable: bool
 ) -> None:
-    monkeypatch.setattr("replica.replica.BOOT_SECONDS", 1200.0)  # where KVM itself is emulated
     image_like_notes(short_path / "images", portable=portable)
     settings = HomeSettings(
-        data=short_path / "data", run=short_path / "run", images=short_path / "images", settle=False
+        data=short_path / "data",
+        run=short_path / "run",
+        images=short_path / "images",
+        settle=False,
+        boot_seconds=1200.0,  # where KVM itself is emulated
     )
     Home.init(settings)
     home = Home(settings, QemuDriver())

@@ -75,6 +75,7 @@ def make_home(home: Machine) -> None:
     """A home with the image that this host has built, and its daemon."""
     home.takes(built_image("notes").disk.parent, ".cache/satchel/images/notes")
     home.sees("satchel-home init")
+    home.writes(".config/satchel/home.toml", "boot_seconds = 3600\n")  # its KVM is emulated
     daemon = home.starts("satchel-home serve")
     until(lambda: daemon.poll() is not None or answers(home, "satchel-home"), "home serves")
     home.sees("satchel-home service add notes")
