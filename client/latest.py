@@ -43,7 +43,8 @@ NOTHING = Known(OperationNumber(0))
 
 class StateOlder(ConflictError):
     """What a medium has of a service is not to be used without a word of its owner's: it is older
-    than what this client has known, expired, or of another line of checkpoints."""
+    than what this client has known, expired, or of another line of checkpoints. So are the copies
+    of a carried service."""
 
     def __init__(self, service: str, checkpoint: CheckpointId, what: str, why: str) -> None:
         super().__init__(
@@ -101,18 +102,6 @@ def _read(path: Path, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
     return found
 
 
-class CopyOlder(ConflictError):
-    """What a medium has of a carried service is not the newest that this client has known."""
-
-    def __init__(self, service: str, copy: Manifest, why: str) -> None:
-        super().__init__(
-            f"the medium has an older state of {service}, of {copy.created}",
-            why=f"{why}, and home cannot be asked",
-            fix="take the medium that you used last, or give up what came after this state: "
-            f"`satchel run {service} --accept-older {copy.id}`",
-        )
-
-
 @dataclass(frozen=True)
 class KnownCopy:
     """The newest state of a carried service that home has signed, as this client has known it.
@@ -147,19 +136,22 @@ class LatestCopies:
 
     def require(self, service: str, copy: Manifest, accepted: str) -> None:
         """Without home: nothing older than what was known here. accepted: the id of a checkpoint
-        with which the person goes on all the same. Raises CopyOlder, OSError."""
+        with which the person goes on all the same. Raises StateOlder, OSError."""
         known = self.get(service)
         if accepted == copy.id:
             return
         if why := _expired(copy, written_now()):
-            raise CopyOlder(service, copy, why)
-        if known is None:
+            pass
+        elif known is None:
             return
-        if known.checkpoint != copy.id:
+        elif known.checkpoint != copy.id:
             why = f"this client has known another one, {known.checkpoint}"
-            raise CopyOlder(service, copy, why)
-        if known.led_on:
-            raise CopyOlder(service, copy, "home's machine was used after that")
+        elif known.led_on:
+            why = "home's machine was used after that"
+        else:
+            return
+        what = f"the medium has an older state of {service}, of {copy.created}"
+        raise StateOlder(service, copy.id, what, why)
 
 
 class Latest:

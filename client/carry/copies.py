@@ -64,7 +64,7 @@ class Copies:
 
     def resting(self, accepted: Accepted) -> Manifest:
         """The medium's copy, from which a surrogate goes on without home. Raises NotFoundError,
-        AccessError for one that the owner did not sign, and unless it is accepted CopyOlder and
+        AccessError for one that the owner did not sign, and unless it is accepted StateOlder and
         CheckpointPartial."""
         assert self._medium is not None
         self._medium.require_all_of_it(self._signers, accepted=accepted.part)

@@ -103,8 +103,8 @@ class CarryRunner:
         a move to a surrogate, which goes on from the medium's copy.
 
         Raises what home raises, AccessError for a manifest that the owner did not sign,
-        ConflictError when another client holds the service, and unless it is accepted CopyOlder and
-        CheckpointPartial; `close` is due all the same."""
+        ConflictError when another client holds the service, and unless it is accepted StateOlder
+        and CheckpointPartial; `close` is due all the same."""
         self.settings.require_home()
         link = self._links.get(HOME, self.settings.home)
         self._home = HomeService(
@@ -399,7 +399,7 @@ class CarryRunner:
 
     def _replace_from_medium(self, surrogate: str, began: float) -> Gone:
         """A leader is lost, and the person says where to go on without home. What home has not
-        signed is lost. Raises CopyOlder where the medium lacks what home has."""
+        signed is lost. Raises StateOlder where the medium lacks what home has."""
         copy = self._copies.resting(NOTHING)
         made: list[Gone] = []
 

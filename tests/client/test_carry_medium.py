@@ -12,7 +12,7 @@ import pytest
 from chunkstore import Media
 from client.carry import CarryRunner
 from client.checkpoints import Accepted, candidates
-from client.latest import CopyOlder
+from client.latest import StateOlder
 from images import Manifest
 from tests.client.test_carry import SERVICE, Kept
 from tests.leftovers import SHORT_PREFIX
@@ -82,7 +82,7 @@ def test_a_medium_that_is_behind_is_named_and_refused_unless_it_is_accepted(kept
     kept.says("home", "only at home")
     session.close()
     kept.home.cut()
-    with pytest.raises(CopyOlder, match="older state of kept") as refused:
+    with pytest.raises(StateOlder, match="older state of kept") as refused:
         kept.session(media=older)
     assert "--accept-older" in refused.value.fix
     accepted = kept.session(media=older, accepted=Accepted(older=on_stick(kept, older).id))

@@ -10,7 +10,6 @@ import pytest
 
 from client.latest import (
     NOTHING,
-    CopyOlder,
     Known,
     KnownCopy,
     Latest,
@@ -78,7 +77,7 @@ def test_a_copy_of_a_carried_service_expires_as_well(tmp_path: Path) -> None:
     copies = LatestCopies(tmp_path)
     copies.require("kept", dataclasses.replace(old, freshness=None), "")
     copies.require("kept", old, old.id)
-    with pytest.raises(CopyOlder, match="it was good until 2020-01-11"):
+    with pytest.raises(StateOlder, match="it was good until 2020-01-11"):
         copies.require("kept", old, "")
 
 
