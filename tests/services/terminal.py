@@ -9,6 +9,7 @@ import os
 import pty
 import select
 import subprocess
+import termios
 import time
 from collections.abc import Iterator, Sequence
 
@@ -20,6 +21,7 @@ class Terminal:
 
     def __init__(self, argv: Sequence[str]) -> None:
         self._ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (24, 80))  # without rows, all goes to a pager
         self._process = subprocess.Popen(
             argv, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
         )
