@@ -15,14 +15,17 @@ from testbed.built import ROOT, cache_folder
 EXAMPLES = ROOT / "docs" / "examples"
 
 
-def example(name: str, folder: Path, added: Mapping[str, bytes] | None = None) -> BuiltImage:
+def example(name: str, folder: Path, added: Mapping[str, bytes | Path] | None = None) -> BuiltImage:
     """The image of that example, built now if it is not up to date. folder: where its recipe is
-    copied to if the person adds files; added: their contents, by path in the guest."""
+    copied to if the person adds files; added: their contents, or folders, by path in the guest."""
     recipe = EXAMPLES / name
     if added:
         recipe = shutil.copytree(recipe, folder / name)
         for path, content in added.items():
             file = recipe / "files" / path.lstrip("/")
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
+            if isinstance(content, bytes):
+                file.write_bytes(content)
+            else:
+                shutil.copytree(content, file, symlinks=True)
     return build(target(str(recipe)), cache_folder() / name, agent=agent_program())
