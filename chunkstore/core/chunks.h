@@ -24,8 +24,8 @@
 // Who puts much only queues it (WriteBehind), and two threads write it. Who computes waits while
 // kMostQueued bytes do, or while the thread that syncs has not taken up what waits for it. So
 // neither disk nor processors wait for the other before that. When one of these threads fails, all
-// of them rest until somebody was given the error: an import that goes on, or the next import or
-// Sync. What could not be written stays in the queue, and is tried again then.
+// of them rest until the next import or Sync, which tries again: what could not be written stays in
+// the queue. The error is told once: by an import that goes on, or else by that import or Sync.
 //
 // When making things durable fails, nobody knows what is on disk (a second fsync after a failed
 // one tells nothing), so from then on every write is refused with that error until the store is
@@ -130,7 +130,8 @@ class Chunks final : public PageSource, public RecordSource {
   Status Write();
 
   // Instead of Write, for who puts much: has it written, and waits only as long as too much waits.
-  // The error may be that of what was put before.
+  // The error may be that of what was put before. BeginWriteBehind comes first, once.
+  Status BeginWriteBehind();
   Status WriteBehind();
 
   // How much of what may wait for the disk does, 0 to about 1: in the queue of what is written
@@ -240,6 +241,7 @@ class Chunks final : public PageSource, public RecordSource {
   Status SyncNow();
   bool StartThread(std::thread* thread, void (Chunks::*body)()) REQUIRES(mutex_);
   void WriteInBackground();
+  Status TellFailed() REQUIRES(mutex_);
   Status TakeFailed() REQUIRES(mutex_);
   Status WriteQueued(uint64_t number) REQUIRES(mutex_);
   Status WriteAllBefore(uint64_t number) REQUIRES(mutex_);
@@ -280,10 +282,11 @@ class Chunks final : public PageSource, public RecordSource {
   bool table_loaded_ GUARDED_BY(mutex_) = false;
   std::vector<ChunkRef> namesakes_ GUARDED_BY(mutex_);
   Status broken_ GUARDED_BY(mutex_);  // why writes are refused
-  Status failed_ GUARDED_BY(mutex_);  // of a thread below, which rests; nobody was given it yet
+  Status failed_ GUARDED_BY(mutex_);  // of a thread below; meanwhile all of them rest
   CondVar wake_;                      // of the threads below
   CondVar written_;                   // a queued piece was written, or not; a Sync has begun
   bool stopping_ GUARDED_BY(mutex_) = false;
+  bool told_ GUARDED_BY(mutex_) = false;  // somebody was given `failed_`
   // From the first time that they are of use.
   std::thread syncer_ GUARDED_BY(mutex_);
   std::array<std::thread, 2> writers_ GUARDED_BY(mutex_);

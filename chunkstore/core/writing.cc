@@ -32,11 +32,16 @@ Status Chunks::Write() {
   return Sync();
 }
 
+Status Chunks::BeginWriteBehind() {
+  const MutexLock lock(&mutex_);
+  return TakeFailed();
+}
+
 Status Chunks::WriteBehind() {
   bool threads = !Workers::inlined();
   {
     const MutexLock lock(&mutex_);
-    SATCHEL_RETURN_IF_ERROR(TakeFailed());
+    SATCHEL_RETURN_IF_ERROR(TellFailed());
     if (threads && writer_.IsWorthAWrite()) {
       for (std::thread& writer : writers_) {
         threads = threads && StartThread(&writer, &Chunks::WriteInBackground);
@@ -49,7 +54,7 @@ Status Chunks::WriteBehind() {
     while (threads && !stopping_ && broken_.ok() && failed_.ok() && too_much()) {
       written_.Wait(&mutex_);
     }
-    if (threads) return broken_.ok() ? TakeFailed() : broken_;
+    if (threads) return broken_.ok() ? TellFailed() : broken_;
   }
   return Write();
 }
@@ -61,10 +66,16 @@ double Chunks::Waiting(bool behind) {
   return (static_cast<double>(pending_.size()) - most) / most;
 }
 
-// An error that waits for somebody, and the threads that wait with it go on.
+Status Chunks::TellFailed() {
+  told_ = !failed_.ok();
+  return failed_;
+}
+
+// The error, if nobody was told it yet. The threads that rest for it go on.
 Status Chunks::TakeFailed() {
-  if (!failed_.ok()) wake_.NotifyAll();
-  return std::exchange(failed_, Status());
+  wake_.NotifyAll();
+  const Status failed = std::exchange(failed_, Status());
+  return std::exchange(told_, false) ? Status() : failed;
 }
 
 // Writes what nobody else is writing: all before `number`, and what is worth a write. Gives the
@@ -150,8 +161,9 @@ Status Chunks::Flush() {
 Status Chunks::Sync() {
   Status status = SyncNow();
   const MutexLock lock(&mutex_);
-  Status failed = TakeFailed();
-  return status.ok() ? failed : status;
+  if (status.ok()) return TakeFailed();
+  (void)TellFailed();
+  return status;
 }
 
 // Only a Sync changes `syncing_`; others look things up in it meanwhile.
