@@ -93,6 +93,7 @@ from chunkstore.page_changes import (
 from chunkstore.reports import (
     BadRecord,
     Evicted,
+    Level,
     PruneReport,
     SettleReport,
     StoreStats,
@@ -137,6 +138,7 @@ __all__ = [
     "Generation",
     "Layout",
     "Leaf",
+    "Level",
     "MadeGeneration",
     "Media",
     "MediaBusy",

@@ -11,6 +11,19 @@ from satchel.ids import ChunkRef, chunk_id
 
 
 @dataclass(frozen=True)
+class Level:
+    """What of an import's blocks was new and stored at one level of zstd; table pages not counted.
+
+    level: 0 is raw
+    bytes: of the records that they are stored in
+    """
+
+    level: int
+    chunks: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Evicted:
     """What became of chunks that a cache wanted to give up.
 

@@ -16,6 +16,7 @@ from chunkstore.errors import FileExists, FileMissing
 from chunkstore.reports import (
     BadRecord,
     Evicted,
+    Level,
     PruneReport,
     SettleReport,
     StoreStats,
@@ -192,11 +193,21 @@ class Store:
         progress: bytes of data, holes not counted
         Raises FileMissing; StoreFailed if the file becomes shorter meanwhile.
         """
+        return self.import_with_levels(path, base=base, progress=progress)[0]
+
+    def import_with_levels(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        base: TableRoot | None = None,
+        progress: Progress = silent,
+    ) -> tuple[TableRoot, tuple[Level, ...]]:
+        """As `import_file`, and at which levels it stored what was new."""
         ref = base.ref if base is not None else None
         size = base.size if base is not None else 0
-        root = _root(self.native.import_file(path, ref, size, progress))
+        root, levels = self.native.import_file(path, ref, size, progress)
         self._tell_collisions()
-        return root
+        return _root(root), tuple(Level(level, *added) for level, added in sorted(levels.items()))
 
     def import_bytes(self, data: Buffer) -> TableRoot:
         """Store a small volume that is in memory. Durable on return."""

@@ -44,22 +44,25 @@ def import_volume(
 ) -> dict[str, Any]:
     """Store a raw file as the newest version of a volume. Durable on return.
 
-    stored_bytes: what the packs grew by, collisions: what `Store` counts of them, meanwhile. Raises
-    BadName, NotFoundError, UsageError for what is no file, StoreFull: what was made durable until
-    then stays until a prune.
+    stored_bytes: what the packs grew by, collisions: what `Store` counts of them, meanwhile.
+    bytes_by_level, chunks_by_level: as in `Level`, with "0" for what is raw. Raises BadName,
+    NotFoundError, UsageError for what is no file, StoreFull: what was made durable until then stays
+    until a prune.
     """
     check_name(name, "volume")
     catalog = Catalog(store)
     before, collisions = store.pack_bytes, store.collisions
     with raw_view(file, as_it_is=True) as raw, store.making():
         base = catalog.newest_of(raw.stat().st_size)
-        root = store.import_file(raw, base=base, progress=progress)
+        root, levels = store.import_with_levels(raw, base=base, progress=progress)
         entry = catalog.add(name, root)
     return {
         "name": name,
         "version": entry.version,
         **root.to_json(),
         "stored_bytes": store.pack_bytes - before,
+        "bytes_by_level": {str(each.level): each.bytes for each in levels},
+        "chunks_by_level": {str(each.level): each.chunks for each in levels},
         "collisions": store.collisions - collisions,
     }
 

@@ -152,13 +152,18 @@ py::tuple ImportFile(const PyStore& self, const path& file, const py::object& ba
   if (has_base) base = RootOf(Bytes(base_ref), base_size);
   const std::unique_ptr<File> in = OpenFile(file, OpenMode::kRead);
   TableRoot root;
+  Stored stored;
   Progress report(std::move(progress));
   RunWith(kStore, &report, [&](const ProgressFn& fn) {
     std::unique_ptr<BlockSource> source;
     SATCHEL_RETURN_IF_ERROR(OpenFileSource(in.get(), &source));
-    return store->Import(source.get(), has_base ? &base : nullptr, fn, &root);
+    return store->Import(source.get(), has_base ? &base : nullptr, fn, &root, &stored);
   });
-  return RootToTuple(root);
+  py::dict levels;
+  for (const auto& [level, added] : stored) {
+    levels[py::int_(level)] = py::make_tuple(added.chunks, added.bytes);
+  }
+  return py::make_tuple(RootToTuple(root), levels);
 }
 
 py::tuple ImportBytes(const PyStore& self, const py::object& data) {

@@ -6,7 +6,6 @@
 #include <cassert>
 #include <cstddef>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "chunkstore/core/hash.h"
@@ -15,9 +14,6 @@
 
 namespace satchel {
 namespace {
-
-// Bytes that wait to be written before whoever brings more waits too.
-constexpr size_t kMostQueued = size_t{6} << 20;
 
 constexpr size_t kGroup = 256;  // chunks that are looked up and appended together
 
@@ -80,14 +76,7 @@ Chunks::Chunks(Env* env, std::string packs, std::unique_ptr<Index> index, PackPo
       reader_(env, packs),
       writer_(env, packs, end, options.pack_limit) {}
 
-Chunks::~Chunks() {
-  {
-    const MutexLock lock(&mutex_);
-    stopping_ = true;
-    wake_.NotifyAll();
-  }
-  if (syncer_.joinable()) syncer_.join();
-}
+Chunks::~Chunks() { Stop(); }
 
 Status Chunks::Put(const uint8_t* blocks, size_t n, ChunkRef* refs) {
   RecordBatch batch;
@@ -326,7 +315,7 @@ Status Chunks::Append(RecordBatch batch) {
   return Write();
 }
 
-Status Chunks::Reserve(RecordBatch batch, std::vector<Location>* at) {
+Status Chunks::Reserve(RecordBatch batch, std::vector<Location>* at, Added* added) {
   at->resize(batch.items.size());
   std::string& bytes = batch.bytes;
   size_t begin = 0;  // bytes[begin, end) have places, from `first` on, and are not queued
@@ -350,6 +339,7 @@ Status Chunks::Reserve(RecordBatch batch, std::vector<Location>* at) {
     if (end != item.offset) std::memmove(&bytes[end], &bytes[item.offset], item.size);
     end += item.size;
     pending_.Insert(item.ref, *place);
+    if (added != nullptr) *added = {added->chunks + 1, added->bytes + item.size};
   }
   if (end == begin) return status;
   bytes.resize(end);
@@ -387,116 +377,6 @@ Status Chunks::HasNamesake(const ChunkRef& ref, const Candidates& candidates, bo
 std::vector<ChunkRef> Chunks::TakeNamesakes() {
   const MutexLock lock(&mutex_);
   return std::exchange(namesakes_, {});
-}
-
-Status Chunks::Write() {
-  {
-    const MutexLock lock(&mutex_);
-    for (;;) {
-      SATCHEL_RETURN_IF_ERROR(WriteQueued(0));
-      if (writer_.queued() <= kMostQueued) break;
-      written_.Wait(&mutex_);
-    }
-    if (pending_.size() < options_.max_pending) return {};
-    BeginSync();
-    if (pending_.size() < 2 * options_.max_pending) return {};
-  }
-  return Sync();
-}
-
-// Writes what nobody else is writing: all before `number`, and what is worth a write. Gives the
-// mutex up meanwhile.
-Status Chunks::WriteQueued(uint64_t number) {
-  for (PackWrite write; writer_.Take(number, &write);) {
-    mutex_.Unlock();
-    const Status status = write.Run();
-    mutex_.Lock();
-    writer_.Done(&write, status.ok());
-    written_.NotifyAll();
-    SATCHEL_RETURN_IF_ERROR(status);
-  }
-  return {};
-}
-
-// Gives the mutex up meanwhile. A piece that somebody else fails to write is tried again here.
-Status Chunks::WriteAllBefore(uint64_t number) {
-  for (;;) {
-    SATCHEL_RETURN_IF_ERROR(WriteQueued(number));
-    if (!writer_.HasQueuedBefore(number)) return {};
-    written_.Wait(&mutex_);
-  }
-}
-
-void Chunks::BeginSync() {
-  if (!syncer_.joinable()) {
-    try {
-      syncer_ = std::thread([this] { SyncInBackground(); });
-    } catch (const std::system_error&) {
-      return;  // whoever puts has to do it
-    }
-  }
-  wake_.NotifyAll();
-}
-
-// An error stays in `broken_` for the next that puts or syncs.
-void Chunks::SyncInBackground() {
-  const MutexLock lock(&mutex_);
-  for (;;) {
-    while (!stopping_ && pending_.size() < options_.max_pending) wake_.Wait(&mutex_);
-    if (stopping_ || !broken_.ok()) return;
-    mutex_.Unlock();
-    (void)Sync();
-    mutex_.Lock();
-  }
-}
-
-Status Chunks::Flush() {
-  const MutexLock lock(&mutex_);
-  return WriteAllBefore(writer_.next_number());
-}
-
-// Only a Sync changes `syncing_`; others look things up in it meanwhile.
-Status Chunks::Sync() {
-  const MutexLock one_at_a_time(&sync_mutex_);
-  const MutexLock lock(&mutex_);
-  SATCHEL_RETURN_IF_ERROR(broken_);
-  std::swap(pending_, syncing_);
-  const PackPosition end = writer_.end();
-  if (Status status = WriteAllBefore(writer_.next_number()); !status.ok()) {
-    TakeBack();
-    return status;
-  }
-  const PendingSync pending = writer_.TakeUnsynced();
-  if (pending.parts.empty() && syncing_.size() == 0) return {};
-  const std::vector<Index::Entry>& entries = syncing_.entries();
-  const std::vector<ChunkRef> left = LeftFrames(entries);
-  mutex_.Unlock();
-  Status status = pending.Run(env_);
-  if (status.ok()) status = index_->Write(entries, left, end);
-  mutex_.Lock();
-  if (status.ok()) {
-    if (table_loaded_) {
-      for (const auto& entry : entries) table_.Add(entry.ref, entry.value);
-    }
-    syncing_.Clear();
-  } else {
-    broken_ = Status::Make(status.kind(), "the store takes no more writes until it is reopened",
-                           status.ToString());
-  }
-  return status;
-}
-
-// What was to be synced waits again.
-void Chunks::TakeBack() {
-  for (const auto& entry : syncing_.entries()) pending_.Insert(entry.ref, entry.value);
-  syncing_.Clear();
-}
-
-Status Chunks::EndPack() {
-  SATCHEL_RETURN_IF_ERROR(Sync());
-  const MutexLock lock(&mutex_);
-  writer_.Roll();
-  return {};
 }
 
 Status Chunks::Forget(const ChunkRef& ref, const Location& at) {

@@ -21,16 +21,24 @@
 // A thread makes things durable while others put more, as soon as max_pending chunks wait for that;
 // at twice as many, whoever puts waits too. So an import's last sync has little left to do.
 //
+// Who puts much only queues it (WriteBehind), and two threads write it. Who computes waits while
+// kMostQueued bytes do, or while the thread that syncs has not taken up what waits for it. So
+// neither disk nor processors wait for the other before that. When one of these threads fails, all
+// of them rest until the next import or Sync, which tries again: what could not be written stays in
+// the queue. The error is told once: by an import that goes on, or else by that import or Sync.
+//
 // When making things durable fails, nobody knows what is on disk (a second fsync after a failed
 // one tells nothing), so from then on every write is refused with that error until the store is
 // opened again and has looked.
 #ifndef SATCHEL_CHUNKSTORE_CORE_CHUNKS_H_
 #define SATCHEL_CHUNKSTORE_CORE_CHUNKS_H_
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "chunkstore/core/bulk_reader.h"
@@ -112,15 +120,40 @@ class Chunks final : public PageSource, public RecordSource {
   Status Append(RecordBatch batch);
 
   // The two halves of it. Reserve gives places in the order of the calls; at[i] becomes that of
-  // item i, which may be here already. Write writes what was reserved, by anybody, and waits for a
-  // Sync where more is put than is made durable.
-  Status Reserve(RecordBatch batch, std::vector<Location>* at);
+  // item i, which may be here already; *added, unless null, becomes what was not. Write writes what
+  // was reserved, by anybody, and waits for a Sync where more is put than is made durable.
+  struct Added {
+    uint64_t chunks = 0;
+    uint64_t bytes = 0;  // of records
+  };
+  Status Reserve(RecordBatch batch, std::vector<Location>* at, Added* added = nullptr);
   Status Write();
+
+  // Instead of Write, for who puts much: has it written, and waits only as long as too much waits.
+  // The error may be that of what was put before. BeginWriteBehind comes first, once.
+  Status BeginWriteBehind();
+  Status WriteBehind();
+
+  // How much of what may wait for the disk does, 0 to about 1: in the queue of what is written
+  // behind, or (not `behind`) of the chunks that came since a Sync began.
+  double Waiting(bool behind);
+
+  // Ends the threads that work behind, and gives none a new one.
+  void Stop();
 
   // For the bytes of a batch: empty, with room if there was such a batch before.
   std::string TakeSpare() {
     const MutexLock lock(&mutex_);
     return writer_.TakeSpare();
+  }
+
+  // What has much more room than it needs takes no more while it waits; the rest is spare again.
+  void Fit(std::string* bytes) {
+    if (bytes->size() >= bytes->capacity() / 4 * 3) return;
+    std::string fitting(*bytes);
+    bytes->swap(fitting);
+    const MutexLock lock(&mutex_);
+    writer_.KeepSpare(std::move(fitting));
   }
 
   // Every chunk that was located can be read from its pack file by another process.
@@ -204,10 +237,16 @@ class Chunks final : public PageSource, public RecordSource {
     Location at[LocationTable::kMaxCandidates];
   };
 
+  // In writing.cc: by whom what is put is written, and who makes it durable.
+  Status SyncNow();
+  bool StartThread(std::thread* thread, void (Chunks::*body)()) REQUIRES(mutex_);
+  void WriteInBackground();
+  Status TellFailed() REQUIRES(mutex_);
+  Status TakeFailed() REQUIRES(mutex_);
   Status WriteQueued(uint64_t number) REQUIRES(mutex_);
   Status WriteAllBefore(uint64_t number) REQUIRES(mutex_);
   void TakeBack() REQUIRES(mutex_);
-  void BeginSync() REQUIRES(mutex_);
+  bool BeginSync() REQUIRES(mutex_);
   void SyncInBackground();
   Status LoadTable() REQUIRES(mutex_);
   Status Guess(const ChunkRef* refs, size_t n, Location* at);
@@ -243,10 +282,14 @@ class Chunks final : public PageSource, public RecordSource {
   bool table_loaded_ GUARDED_BY(mutex_) = false;
   std::vector<ChunkRef> namesakes_ GUARDED_BY(mutex_);
   Status broken_ GUARDED_BY(mutex_);  // why writes are refused
-  CondVar wake_;                      // of the syncer
-  CondVar written_;                   // a queued piece was written, or not
+  Status failed_ GUARDED_BY(mutex_);  // of a thread below; meanwhile all of them rest
+  CondVar wake_;                      // of the threads below
+  CondVar written_;                   // a queued piece was written, or not; a Sync has begun
   bool stopping_ GUARDED_BY(mutex_) = false;
-  std::thread syncer_ GUARDED_BY(mutex_);  // from the first time that it is of use
+  bool told_ GUARDED_BY(mutex_) = false;  // somebody was given `failed_`
+  // From the first time that they are of use.
+  std::thread syncer_ GUARDED_BY(mutex_);
+  std::array<std::thread, 2> writers_ GUARDED_BY(mutex_);
 };
 
 }  // namespace satchel

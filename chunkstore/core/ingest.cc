@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "chunkstore/core/hash.h"
 #include "chunkstore/core/leaves.h"
 #include "chunkstore/core/mutex.h"
-#include "chunkstore/core/pace.h"
 #include "chunkstore/core/workers.h"
 
 namespace satchel {
@@ -39,6 +37,7 @@ struct Batch {
   std::vector<LeafJob> jobs;
   std::vector<Page> pages;         // one per job
   std::vector<ChunkRef> leaves;    // their references
+  int level = 0;                   // of the records of blocks
   RecordBatch records;             // of blocks
   RecordBatch leaf_records;        // of leaves
   std::vector<BlockPlace> places;  // one per block, if the plan asks for them
@@ -72,6 +71,7 @@ class Ingest : private PageSink {
       : chunks_(chunks), plan_(plan), workers_(plan.total), rewriter_(chunks, this, plan.start) {}
 
   Status Run(const ProgressFn& progress, TableRoot* root) {
+    if (plan_.bulk) SATCHEL_RETURN_IF_ERROR(chunks_->BeginWriteBehind());
     SATCHEL_RETURN_IF_ERROR(workers_.Run([this] { return Work(); }, progress));
     SATCHEL_RETURN_IF_ERROR(rewriter_.Finish(root));
     SATCHEL_RETURN_IF_ERROR(chunks_->Append(std::move(pages_)));
@@ -90,11 +90,8 @@ class Ingest : private PageSink {
       SATCHEL_RETURN_IF_ERROR(StoreBlocks(batch.get(), &desk));
       SATCHEL_RETURN_IF_ERROR(StoreLeaves(batch.get(), &desk));
       const auto deliver = [this, batch] { return Deliver(batch.get()); };
-      const uint64_t made = batch->records.bytes.size();
       SATCHEL_RETURN_IF_ERROR(workers_.InOrder(batch->ticket, deliver));
-      const auto began = std::chrono::steady_clock::now();
-      SATCHEL_RETURN_IF_ERROR(chunks_->Write());
-      pace_.Wrote(made, std::chrono::steady_clock::now() - began);
+      SATCHEL_RETURN_IF_ERROR(plan_.bulk ? chunks_->WriteBehind() : chunks_->Write());
     }
   }
 
@@ -178,20 +175,16 @@ class Ingest : private PageSink {
 
   // Of the blocks that are placed, whose references come first.
   void MakeRecords(Batch* batch, const Desk& desk) {
-    const auto began = std::chrono::steady_clock::now();
-    const bool squeezed = plan_.level == 0 && pace_.disk_is_slower();
-    const int level = squeezed ? kFastLevel : plan_.level;
+    batch->level = plan_.level == 0 ? LevelBy(chunks_->Waiting(plan_.bulk)) : plan_.level;
     const size_t n = batch->placed.size();
     batch->records.bulk = plan_.bulk;
     batch->records.bytes = chunks_->TakeSpare();
     batch->records.bytes.reserve(n * kMaxRecordSize);
     for (size_t k = 0; k < n; ++k) {
       const uint8_t* const block = &desk.content[size_t{batch->placed[k]} * kBlockSize];
-      batch->records.Add(desk.refs[k], block, level);
+      batch->records.Add(desk.refs[k], block, batch->level);
     }
-    if (!squeezed) return;
-    const auto took = std::chrono::steady_clock::now() - began;
-    pace_.Compressed(n * kBlockSize, batch->records.bytes.size(), took);
+    chunks_->Fit(&batch->records.bytes);
   }
 
   // The blocks that are neither zero nor known to be here because the hint has them at that place.
@@ -236,7 +229,12 @@ class Ingest : private PageSink {
   // Called for one batch at a time, in the order of the tickets. Whoever called it writes.
   Status Deliver(Batch* batch) {
     std::vector<Location> at;
-    SATCHEL_RETURN_IF_ERROR(chunks_->Reserve(std::move(batch->records), &at));
+    Chunks::Added added;
+    SATCHEL_RETURN_IF_ERROR(chunks_->Reserve(std::move(batch->records), &at, &added));
+    if (plan_.stored != nullptr && added.chunks > 0) {
+      Chunks::Added* const sum = &(*plan_.stored)[batch->level];
+      *sum = {sum->chunks + added.chunks, sum->bytes + added.bytes};
+    }
     if (plan_.on_places) {
       for (size_t k = 0; k < batch->placed.size(); ++k) {
         batch->places[batch->placed[k]].at = at[k];
@@ -261,7 +259,6 @@ class Ingest : private PageSink {
   Chunks* const chunks_;
   const IngestPlan& plan_;
   Workers workers_;
-  Pace pace_;
 
   Mutex mutex_;  // also one call of plan_.next at a time
   uint64_t next_ticket_ GUARDED_BY(mutex_) = 0;

@@ -46,14 +46,24 @@ struct IngestPlan {
   // time; they are not durable, and may not be in their packs yet. May be empty.
   std::function<void(const std::vector<BlockPlace>&)> on_places;
 
-  int level = 0;       // of zstd; 0: raw, unless the disk turns out to be the slower
-  bool bulk = false;   // what is stored is not read soon
-  uint64_t total = 0;  // bytes, for the progress
+  int level = 0;             // of zstd; 0: raw, unless the disk turns out to be the slower
+  bool bulk = false;         // what is stored is not read soon
+  uint64_t total = 0;        // bytes, for the progress
+  Stored* stored = nullptr;  // what of the blocks was new is added to it; null: nobody asks
 };
 
 // Blocks and leaves that make a batch for one worker.
 constexpr uint32_t kBatchBlocks = 256;
 constexpr uint32_t kBatchLeaves = 64;
+
+// The level of what comes next, where that may be raw. What is slower, disk or processors, is seen
+// from how full the queue between them is, and not from the clock: a thread that waits for a
+// processor beside other programs looks like one that waits for the disk. See Chunks::Waiting.
+constexpr int kHastyLevel = -3;
+constexpr int LevelBy(double waiting) {
+  if (waiting < 0.6) return 0;
+  return waiting < 0.85 ? kHastyLevel : kFastLevel;
+}
 
 Status RunIngest(Chunks* chunks, const IngestPlan& plan, const ProgressFn& progress,
                  TableRoot* root);

@@ -119,13 +119,17 @@ void PackWriter::Done(PackWrite* write, bool written) {
       part->bulk.push_back({piece->offset, piece->end()});
     }
     queued_ -= piece->bytes.size();
-    const bool large = piece->bytes.capacity() >= worth_ / 2;
-    if (large && spare_.size() < kSpare) spare_.push_back(std::move(piece->bytes));
+    KeepSpare(std::move(piece->bytes));
     queue_.erase(piece);
   }
   if (!queue_.empty()) return;
   aligned_.clear();
   spare_.clear();
+}
+
+void PackWriter::KeepSpare(std::string bytes) {
+  const bool large = bytes.capacity() >= worth_ / 2;
+  if (large && spare_.size() < kSpare) spare_.push_back(std::move(bytes));
 }
 
 std::string PackWriter::TakeSpare() {

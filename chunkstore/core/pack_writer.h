@@ -12,6 +12,7 @@
 //
 // Much at once (an import, settling) waits until it is worth a write, and goes past the system's
 // memory in whole pages. What is left of a page waits for what comes behind it, or for a Sync.
+// Threads that do nothing else write it while others compute (chunks.h).
 //
 // So a pack may have a hole where a piece is not written yet, and keeps it if the process ends
 // before that; nobody was ever told that those records are safe. A piece that could not be written
@@ -108,9 +109,11 @@ class PackWriter {
   // Empty, with the room of bytes that were written, if there are such: memory that is new costs
   // the system more than what is done with it here.
   std::string TakeSpare();
+  void KeepSpare(std::string bytes);
 
-  // Bytes that are not written yet.
+  // Bytes that are not written yet, and whether they are worth a write.
   size_t queued() const { return queued_; }
+  bool IsWorthAWrite() const { return queued_ >= worth_; }
 
   // Whether a piece of the queue with a number below this one is not written yet.
   bool HasQueuedBefore(uint64_t number) const;

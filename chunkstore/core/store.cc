@@ -151,6 +151,7 @@ Status Store::GiveBack() {
   const AloneLock gate(&gate_);
   PackPosition end;
   bool known = false;
+  chunks_->Stop();  // a Sync that is under way moves the end
   const Status status = chunks_->index()->End(&end, &known);
   chunks_.reset();
   SATCHEL_RETURN_IF_ERROR(status);
@@ -389,10 +390,10 @@ Status Store::Sync() {
 }
 
 Status Store::Import(BlockSource* source, const TableRoot* base, const ProgressFn& progress,
-                     TableRoot* root) {
+                     TableRoot* root, Stored* stored) {
   const Counted counted(&foreground_);
   return WithChunks([&](Chunks* chunks) {
-    SATCHEL_RETURN_IF_ERROR(ImportVolume(chunks, source, base, progress, root));
+    SATCHEL_RETURN_IF_ERROR(ImportVolume(chunks, source, base, progress, root, stored));
     SATCHEL_RETURN_IF_ERROR(chunks->Sync());
     in_use_.Made(*root);
     return Status();

@@ -108,7 +108,7 @@ class Store {
 
   // As in volume.h. What they stored is durable when they return.
   Status Import(BlockSource* source, const TableRoot* base, const ProgressFn& progress,
-                TableRoot* root);
+                TableRoot* root, Stored* stored = nullptr);
   Status Export(const TableRoot& root, File* out, const ProgressFn& progress);
 
   // Export into a temporary file beside `path`, which is renamed to it when it is complete.

@@ -353,8 +353,9 @@ std::unique_ptr<BlockSource> MemorySource(const uint8_t* data, size_t n) {
 }
 
 Status ImportVolume(Chunks* chunks, BlockSource* source, const TableRoot* base,
-                    const ProgressFn& progress, TableRoot* root) {
+                    const ProgressFn& progress, TableRoot* root, Stored* stored) {
   IngestPlan plan;
+  plan.stored = stored;
   plan.start.size = source->size();
   SATCHEL_RETURN_IF_ERROR(CheckRoot(plan.start));
   std::vector<LeafRange> ranges;

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "chunkstore/core/block_map_file.h"
@@ -48,10 +49,13 @@ Status OpenFileSource(File* file, std::unique_ptr<BlockSource>* source);
 // `data` outlives the source.
 std::unique_ptr<BlockSource> MemorySource(const uint8_t* data, size_t n);
 
+// What of the blocks of a volume was new, by the level of zstd at which it was stored; 0: raw.
+using Stored = std::map<int, Chunks::Added>;
+
 // Makes the table of `source`. With a `base` (null: none), a block that equals the base's block at
 // the same place costs no lookup; all chunks of the base are here. Not synced.
 Status ImportVolume(Chunks* chunks, BlockSource* source, const TableRoot* base,
-                    const ProgressFn& progress, TableRoot* root);
+                    const ProgressFn& progress, TableRoot* root, Stored* stored);
 
 // Writes the volume into `out`, which is empty; zero blocks become holes. Every chunk's hashes are
 // checked. Not synced.

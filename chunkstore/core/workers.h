@@ -31,6 +31,7 @@ class Workers {
   // From now on an operation of this process without progress has one thread, its caller's: its
   // calls to the system come in one order, and nothing waits for a thread to wake up. For tests.
   static void Inline(bool on) { inline_ = on; }
+  static bool inlined() { return inline_; }
 
   // For bodies: whether to give up, and what was done.
   bool stopped() const { return stopped_; }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Media, MediaFull, Store, StoreFull
+from chunkstore import Level, Media, MediaFull, Store, StoreFull
 from satchel.ids import BLOCK_SIZE
 from tests.chunkstore.content import noise, packs, raw_record, split_records, text
 from tests.chunkstore.mounts import tmpfs
@@ -25,6 +25,17 @@ def raw(tmp_path: Path) -> Iterator[Store]:
 def stored(store: Store) -> bytes:
     store.sync()
     return b"".join(pack.read_bytes()[16:] for pack in packs(store.packs_path))
+
+
+def test_an_import_says_at_which_levels_it_stored_what_was_new(
+    raw: Store, store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "image").write_bytes(text(1, 3) + noise(1, 2) + bytes(BLOCK_SIZE) + text(1, 1))
+    assert raw.import_with_levels(tmp_path / "image")[1] == (Level(0, 5, 5 * (64 + BLOCK_SIZE)),)
+    assert raw.import_with_levels(tmp_path / "image")[1] == ()
+    [level] = store.import_with_levels(tmp_path / "image")[1]
+    assert (level.level, level.chunks) == (1, 5)
+    assert level.bytes == len(store.records(store.put(text(1, 3) + noise(1, 2))))
 
 
 def test_what_is_put_is_stored_raw(raw: Store) -> None:

@@ -57,6 +57,9 @@ def test_a_volume_comes_and_goes_as_without_the_daemon(
         told = program.json("export", "disk", os.path.relpath(tmp_path / "out"))
     assert made["stored_bytes"] > 3 * MIB
     assert again["stored_bytes"] < MIB
+    assert sum(made["chunks_by_level"].values()) == 3 * MIB // 4096
+    assert 3 * MIB < sum(made["bytes_by_level"].values()) < made["stored_bytes"]
+    assert again["chunks_by_level"] == again["bytes_by_level"] == {}
     assert made["collisions"] == 0
     assert (tmp_path / "out").read_bytes() == disk.read_bytes()
     assert told == {"name": "disk", "file": os.path.relpath(tmp_path / "out"), "size": 4 * MIB}

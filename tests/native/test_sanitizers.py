@@ -24,7 +24,9 @@ from tests.needs import requires
 
 ROOT = Path(__file__).parents[2]
 THREADED = [
-    name for name in PROGRAMS if name.startswith(("Concurrency.", "Reclaim.", "UnpackedBlocks."))
+    name
+    for name in PROGRAMS
+    if name.startswith(("Concurrency.", "Reclaim.", "UnpackedBlocks.", "Writing."))
 ]
 FUZZERS = sorted(path.stem for path in (ROOT / "tests/native/fuzz").glob("*.cc"))
 FUZZERS.remove("seeds")
