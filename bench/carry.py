@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench import processors
 from bench.carry_streams import streaming
 from bench.harness import Figure, figure
 from images import build, target
@@ -103,7 +104,7 @@ class _Scene:
 
 @contextlib.contextmanager
 def _scene(service: str, port: int) -> Iterator[_Scene]:
-    with tempfile.TemporaryDirectory(prefix="satchel-") as name, Testbed(TODAY) as bed:
+    with tempfile.TemporaryDirectory(prefix="satchel-") as name, processors.apart(TODAY) as bed:
         scene = _Scene(bed, Path(name), service, port)
         try:
             scene.open()

@@ -19,6 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.processors import shares
+
 PIECE = 4 << 20
 PIECES = 64
 QUICK_PIECES = 8
@@ -26,7 +28,8 @@ QUICK_PIECES = 8
 
 @dataclass(frozen=True)
 class HostRates:
-    """processors: those that this process may use. memory: bytes copied within it.
+    """processors: those that this process may use. shares: what each role of a bench with several
+    has of them (bench/processors.py). memory: bytes copied within it.
 
     sha1_one, sha1_all: bytes hashed by one thread, and by one for each processor at once.
     disk_write, disk_read: of a file written in order to the end of an fsync, then read past the
@@ -35,6 +38,7 @@ class HostRates:
 
     processor: str
     processors: int
+    shares: str
     kernel: str
     memory: float
     sha1_one: float
@@ -65,6 +69,7 @@ def measure_host(folder: Path, *, quick: bool = False) -> HostRates:
         return HostRates(
             processor=_processor(),
             processors=processors,
+            shares=shares(),
             kernel=platform.release(),
             memory=_rate(pieces, lambda: _copy(target, piece)),
             sha1_one=_hashed(piece, pieces, 1),

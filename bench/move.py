@@ -15,14 +15,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench import processors
 from bench.harness import Figure, figure
-from testbed import PAPER, Testbed, story
+from testbed import PAPER, story
 
 LAZY_GOAL = 0.15
 
 
 def figures() -> Iterator[Figure]:
-    with tempfile.TemporaryDirectory(prefix="satchel-") as name, Testbed(PAPER) as bed:
+    with tempfile.TemporaryDirectory(prefix="satchel-") as name, processors.apart(PAPER) as bed:
         work = Path(name)
         play = story.Story(bed, work, work, Console(quiet=True))
         try:
