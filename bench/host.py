@@ -7,6 +7,7 @@ Rates are in MB/s, a million bytes each. A host that does other work meanwhile s
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import mmap
@@ -46,6 +47,28 @@ class HostRates:
     disk_write: float
     disk_read: float | None
 
+    def least(
+        self, *, read: float = 0, copied: float = 0, hashed: float = 0, written: float = 0
+    ) -> tuple[str, float]:
+        """What bounds work on so many bytes, all of it at once, and the seconds that this takes.
+
+        read: from the disk; hashed: by all processors; written: to the end of an fsync.
+        """
+        work = {
+            "the disk's reads": (read, self.disk_read),
+            "memory": (copied, self.memory),
+            "the processors' SHA-1": (hashed, self.sha1_all),
+            "the disk's writes": (written, self.disk_write),
+        }
+        taken = {what: size / 1e6 / rate for what, (size, rate) in work.items() if size and rate}
+        by = max(taken, key=lambda what: taken[what])
+        return by, taken[by]
+
+    def fastest(self, size: float, **work: float) -> tuple[str, float]:
+        """The same in MB/s of `size` bytes. work: see least."""
+        by, seconds = self.least(**work)
+        return by, size / 1e6 / seconds
+
     def to_json(self) -> str:
         """One line: an object with the key `host`, rates to three significant digits."""
         rounded = {
@@ -53,6 +76,12 @@ class HostRates:
             for key, value in asdict(self).items()
         }
         return json.dumps({"host": rounded})
+
+
+@functools.cache
+def this_host(*, quick: bool = False) -> HostRates:
+    """Of this host, on the disk of the present folder; measured once by a process."""
+    return measure_host(Path.cwd(), quick=quick)
 
 
 def measure_host(folder: Path, *, quick: bool = False) -> HostRates:
