@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.harness import Figure, figure
 from bench.store.inputs import run_folder
-from bench.store.media import RATE, carry, exhaust, modelled
+from bench.store.media import carry, exhaust, modelled
 from chunkstore import Media, SealKeys, Store, TableRoot, new_seal
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
 
@@ -30,18 +30,15 @@ BATCH = 256
 def sealed_figures(quick: bool) -> Iterator[Figure]:
     """Medians of rounds."""
     blocks = (1 << 14) // (8 if quick else 1)
-    taken: dict[bool, list[tuple[float, float, int]]] = {False: [], True: []}
+    taken: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     with run_folder() as folder, Store.create(folder / "store") as store:
         volume = store.import_bytes(_noise(blocks) + _text(blocks))
         for _ in range(2 if quick else ROUNDS):
             for sealed, runs in taken.items():
                 runs.append(_round(folder, store, volume, sealed=sealed))
-    size = taken[True][0][2]
-    bound = "the medium's rate", size / 1e6 / RATE
     for index, name in enumerate(("import onto a medium", "resume from a medium")):
         ours, clear = (statistics.median(run[index] for run in taken[way]) for way in (True, False))
-        against = ("in clear", clear)
-        yield figure(f"{name}, sealed", ours, "s", against=against, at_most=GOAL, bound=bound)
+        yield figure(f"{name}, sealed", ours, "s", against=("in clear", clear), at_most=GOAL)
 
 
 def _noise(blocks: int) -> bytes:
@@ -56,21 +53,19 @@ def _text(blocks: int) -> bytes:
     return text.encode()[: blocks * BLOCK_SIZE]
 
 
-def _round(
-    folder: Path, store: Store, volume: TableRoot, *, sealed: bool
-) -> tuple[float, float, int]:
-    """Seconds of the two, and the bytes that were written."""
+def _round(folder: Path, store: Store, volume: TableRoot, *, sealed: bool) -> tuple[float, float]:
+    """Seconds of the two."""
     keys = SealKeys(folder / "keys")
     with modelled(folder) as root:
         exhaust(root)
         with Media.init(root, new_seal([]) if sealed else None, keys) as media:
             began = time.perf_counter()
-            size = carry(media, store, volume)
+            carry(media, store, volume)
             imported = time.perf_counter() - began
     with modelled(folder, made=True) as root, Media.open(root, keys) as media:  # no page is cached
         began = time.perf_counter()
         _resume(media, store.reachable([volume]), folder / "resumed")
-        return imported, time.perf_counter() - began, size
+        return imported, time.perf_counter() - began
 
 
 def _resume(media: Media, refs: bytes, place: Path) -> None:
