@@ -22,8 +22,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 
-from testbed import Host, Profile, Testbed
-from testbed.topology import CLIENT, HOME
+from testbed import Host, Profile, Testbed, topology
 
 SURROGATES = "surrogates"
 
@@ -39,12 +38,12 @@ def divide(processors: Sequence[int], roles: Sequence[Sequence[str]]) -> dict[st
         groups[-2:] = [[*groups[-2], *groups[-1]]]
     if len(groups) == 1:
         return {name: frozenset(processors) for name in groups[0]}
-    small = int(groups[-1] == [CLIENT])
+    small = int(groups[-1] == [topology.CLIENT])
     each = (len(processors) - small) // (len(groups) - small)
     found: dict[str, frozenset[int]] = {}
     at = 0
     for names in groups:
-        size = 1 if names == [CLIENT] else each
+        size = 1 if names == [topology.CLIENT] else each
         found |= dict.fromkeys(names, frozenset(processors[at : at + size]))
         at += size
     return found
@@ -56,7 +55,7 @@ def shares() -> str:
     if len(processors) == 1:
         return "none: home, surrogates and client share 1 processor, and slow each other"
     by_share: dict[frozenset[int], list[str]] = {}
-    for name, share in divide(processors, [[HOME], [SURROGATES], [CLIENT]]).items():
+    for name, share in divide(processors, [[topology.HOME], [SURROGATES], [topology.CLIENT]]).items():
         by_share.setdefault(share, []).append(name)
     return ", ".join(f"{' and '.join(names)} {len(share)}" for share, names in by_share.items())
 
@@ -74,5 +73,5 @@ def apart(profile: Profile) -> Iterator[Testbed]:
     """A testbed whose roles are apart. Raises what Testbed.start raises."""
     with Testbed(profile) as bed:
         places = [host for name, host in bed.hosts.items() if name.startswith("surrogate-")]
-        give([bed.host(HOME)], places, [bed.client])
+        give([bed.host(topology.HOME)], places, [bed.client])
         yield bed
