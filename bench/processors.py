@@ -55,7 +55,8 @@ def shares() -> str:
     if len(processors) == 1:
         return "none: home, surrogates and client share 1 processor, and slow each other"
     by_share: dict[frozenset[int], list[str]] = {}
-    for name, share in divide(processors, [[topology.HOME], [SURROGATES], [topology.CLIENT]]).items():
+    roles = [[topology.HOME], [SURROGATES], [topology.CLIENT]]
+    for name, share in divide(processors, roles).items():
         by_share.setdefault(share, []).append(name)
     return ", ".join(f"{' and '.join(names)} {len(share)}" for share, names in by_share.items())
 
