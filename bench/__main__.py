@@ -4,12 +4,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from bench.harness import BENCHES, figures_of
-from bench.host import measure_host
+from bench.host import this_host
 from console import run_program
 
 
@@ -22,7 +20,7 @@ def program(name: str, *, quick: bool) -> int:
     Exits with 1 if a goal is missed.
     """
     figures = figures_of(name, quick=quick)
-    click.echo(measure_host(Path.cwd(), quick=quick).to_json())
+    click.echo(this_host(quick=quick).to_json())
     status = 0
     for figure in figures:
         click.echo(figure.to_json())

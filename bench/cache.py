@@ -88,17 +88,18 @@ def _compared(recording: Recording, asked: Asked) -> Iterator[Figure]:
     above, of_optimum = (None, OF_BELADY) if near else (ABOVE_LRU, None)
     if lru >= LRU_LOW:
         above = of_optimum = None
-    yield figure(label, ours, "1", against=("LRU", lru), at_least=above)
+    optimum = "Belady", belady
+    yield figure(label, ours, "1", against=("LRU", lru), at_least=above, bound=optimum)
     of_belady = f"{label}, of the optimum"
-    yield figure(of_belady, ours, "1", against=("Belady", belady), at_least=of_optimum)
-    better = max(lru, found["S3-FIFO"])
-    against = ("the better of LRU and S3-FIFO", better)
-    yield figure(f"{label}, never worse", ours, "1", against=against, at_least=NO_WORSE)
-    for name in ("S3-FIFO", "ARC"):
-        yield figure(f"{label}, {name}", found[name], "1", against=("Belady", belady))
-    cafio = cafio_hits(recording, asked.capacity)
-    yield figure(f"{label}, CAFIO's score", cafio, "1", against=("Belady", belady))
-    yield figure(f"{label}, {FIXED}", _fixed_hits(asked), "1", against=("Belady", belady))
+    yield figure(of_belady, ours, "1", against=optimum, at_least=of_optimum, bound=optimum)
+    better = "the better of LRU and S3-FIFO", max(lru, found["S3-FIFO"])
+    name = f"{label}, never worse"
+    yield figure(name, ours, "1", against=better, at_least=NO_WORSE, bound=optimum)
+    others = {name: found[name] for name in ("S3-FIFO", "ARC")}
+    others["CAFIO's score"] = cafio_hits(recording, asked.capacity)
+    others[FIXED] = _fixed_hits(asked)
+    for name, other in others.items():
+        yield figure(f"{label}, {name}", other, "1", against=optimum, bound=optimum)
 
 
 def hits(policy: Policy, asked: Asked) -> float:

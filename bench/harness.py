@@ -43,8 +43,10 @@ class Figure:
     """One measured number.
 
     compared_with: what else was measured in the same run; ratio: value by that one's value
-    goal: the bound, in words of numbers: "<= 5 %", or "ratio >= 2" if it is about the ratio
+    goal: in words of numbers: "<= 5 %", or "ratio >= 2" if it is about the ratio
     holds: whether the goal is met; None without a goal
+    bound: what nobody can be better than on this host or over this link, in the same unit;
+    bounded_by: what of the host or of the link that follows from
     """
 
     name: str
@@ -54,6 +56,8 @@ class Figure:
     ratio: float | None = None
     goal: str | None = None
     holds: bool | None = None
+    bound: float | None = None
+    bounded_by: str | None = None
 
     def to_json(self) -> str:
         """One line, with every field, the numbers to four significant digits."""
@@ -73,11 +77,12 @@ def figure(
     against: tuple[str, float] | None = None,
     at_most: float | None = None,
     at_least: float | None = None,
+    bound: tuple[str, float] | None = None,
 ) -> Figure:
     """A figure, with its ratio to `against` (who, their value in the same unit) if that is given.
 
     at_most and at_least are the goal, at most one of them: of the ratio where there is one, else
-    of the value.
+    of the value. bound: by what (see HostRates), and that in the same unit.
     """
     assert at_most is None or at_least is None
     compared_with = ratio = goal = holds = None
@@ -90,7 +95,8 @@ def figure(
         goal, holds = f"{prefix}<= {at_most:g}{suffix}", measured <= at_most
     elif at_least is not None:
         goal, holds = f"{prefix}>= {at_least:g}{suffix}", measured >= at_least
-    return Figure(name, value, unit, compared_with, ratio, goal, holds)
+    bounded_by, limit = bound or (None, None)
+    return Figure(name, value, unit, compared_with, ratio, goal, holds, limit, bounded_by)
 
 
 def figures_of(name: str, *, quick: bool = False) -> Iterator[Figure]:

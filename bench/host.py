@@ -7,6 +7,7 @@ Rates are in MB/s, a million bytes each. A host that does other work meanwhile s
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import mmap
@@ -19,6 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.processors import shares
+
 PIECE = 4 << 20
 PIECES = 64
 QUICK_PIECES = 8
@@ -26,7 +29,8 @@ QUICK_PIECES = 8
 
 @dataclass(frozen=True)
 class HostRates:
-    """processors: those that this process may use. memory: bytes copied within it.
+    """processors: those that this process may use. shares: what each role of a bench with several
+    has of them (bench/processors.py). memory: bytes copied within it.
 
     sha1_one, sha1_all: bytes hashed by one thread, and by one for each processor at once.
     disk_write, disk_read: of a file written in order to the end of an fsync, then read past the
@@ -35,12 +39,35 @@ class HostRates:
 
     processor: str
     processors: int
+    shares: str
     kernel: str
     memory: float
     sha1_one: float
     sha1_all: float
     disk_write: float
     disk_read: float | None
+
+    def least(
+        self, *, read: float = 0, copied: float = 0, hashed: float = 0, written: float = 0
+    ) -> tuple[str, float]:
+        """What bounds work on so many bytes, all of it at once, and the seconds that this takes.
+
+        read: from the disk; hashed: by all processors; written: to the end of an fsync.
+        """
+        work = {
+            "the disk's reads": (read, self.disk_read),
+            "memory": (copied, self.memory),
+            "the processors' SHA-1": (hashed, self.sha1_all),
+            "the disk's writes": (written, self.disk_write),
+        }
+        taken = {what: size / 1e6 / rate for what, (size, rate) in work.items() if size and rate}
+        by = max(taken, key=lambda what: taken[what])
+        return by, taken[by]
+
+    def fastest(self, size: float, **work: float) -> tuple[str, float]:
+        """The same in MB/s of `size` bytes. work: see least."""
+        by, seconds = self.least(**work)
+        return by, size / 1e6 / seconds
 
     def to_json(self) -> str:
         """One line: an object with the key `host`, rates to three significant digits."""
@@ -49,6 +76,12 @@ class HostRates:
             for key, value in asdict(self).items()
         }
         return json.dumps({"host": rounded})
+
+
+@functools.cache
+def this_host(*, quick: bool = False) -> HostRates:
+    """Of this host, on the disk of the present folder; measured once by a process."""
+    return measure_host(Path.cwd(), quick=quick)
 
 
 def measure_host(folder: Path, *, quick: bool = False) -> HostRates:
@@ -65,6 +98,7 @@ def measure_host(folder: Path, *, quick: bool = False) -> HostRates:
         return HostRates(
             processor=_processor(),
             processors=processors,
+            shares=shares(),
             kernel=platform.release(),
             memory=_rate(pieces, lambda: _copy(target, piece)),
             sha1_one=_hashed(piece, pieces, 1),

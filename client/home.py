@@ -185,6 +185,11 @@ class HomeService:
         """What home's machine has touched since it was resumed. Raises what the link raises."""
         return Touched.from_json(self.link.http.get_json(f"{self._path}/touched")).touched
 
+    def teach(self, touched: Touched, timeout: float) -> None:
+        """Tell home what a machine at a surrogate has touched. Raises what the link raises."""
+        path = f"{self._path}/touched"
+        self.link.http.post_json(path, touched.to_json(), timeout=timeout)
+
     def take_checkpoint(self) -> None:
         """Have home take one now. Raises as home does."""
         body = {"media": "", "doubtful": "refuse"}

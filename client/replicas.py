@@ -22,6 +22,7 @@ from client.endpoints import SurrogateEndpoint, SurrogateSilent
 from client.feed import FINAL, Feed, FeedState
 from client.home import HomeService, lend_calls, lend_edge
 from client.leftovers import Leftovers
+from client.lessons import Lessons
 from client.planner import Begin, Planner
 from client.routes import Route
 from client.session import Session
@@ -119,6 +120,7 @@ class Replicas:
         self._endpoints: dict[str, SurrogateEndpoint] = {}
         self._begun: dict[str, Manifest] = {}
         self._closing = threading.Event()
+        self._lessons = Lessons(home if settings.teach else None)
         self.planner = Planner(settings, service, session, home, self._endpoints)
 
     @property
@@ -198,6 +200,7 @@ class Replicas:
         gone = False
         self._begun.pop(surrogate, None)
         if endpoint := self._endpoints.pop(surrogate, None):
+            self._lessons.ask(endpoint)
             try:
                 endpoint.remove()
                 self._leftovers.forget(endpoint.replica)
@@ -206,6 +209,7 @@ class Replicas:
                 gone = isinstance(error, SurrogateSilent)
         for link in (surrogate, chunks_link(surrogate)):
             self._links.drop(link, gone=gone)
+        self._lessons.send()
 
     def _make_room(self, surrogate: str) -> None:
         """A lost replica gives way to a new one at the same place; one that takes part does not."""

@@ -67,6 +67,8 @@ class ClientSettings:
                       at a surrogate, leaves home until its next use; 0: never
     later_waits:      what pre-staging and checkpoints onto the medium wait for the end of:
                       `metered`, `battery`
+    teach:            whether home learns from what machines at surrogates touched what later ones
+                      need; a surrogate that lies makes it bring what nobody needs
     response_seconds: how long a call waits for its first response
     uplink:           cloud storage of other programs
     """
@@ -89,6 +91,7 @@ class ClientSettings:
     auto_mib: int = 512
     park_seconds: float = 30.0
     later_waits: tuple[str, ...] = ("metered", "battery")
+    teach: bool = False
     response_seconds: float = 300.0
     uplink: UplinkSettings = field(default_factory=UplinkSettings)
 

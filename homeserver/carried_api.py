@@ -4,6 +4,8 @@
 
 GET    /v1/services/S/streams                       socket: where the streams of its guest are
 GET    /v1/services/S/touched                       Touched: what its guest has touched here
+POST   /v1/services/S/touched                       Touched: what a guest has touched elsewhere, of
+                                                    any service; the next checkpoint learns it
 GET    /v1/services/S/egress                        socket: where what goes out at home does so
 POST   /v1/services/S/delta                         since: tables, hold: DeltaOffer
 GET    /v1/services/S/delta/DIGEST?offset=N&length=N  a piece of that delta
@@ -99,6 +101,11 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
 
 def _incoming(routes: flask.Blueprint, home: Home) -> None:
     """Of a service whose machine elsewhere leads."""
+
+    @routes.post("/touched")
+    def told(name: str) -> Any:
+        home.service(name).told.add(Touched.from_bytes(flask.request.get_data()).touched)
+        return {}
 
     @routes.get("/deltas/<digest>")
     def have(name: str, digest: str) -> Any:

@@ -19,6 +19,7 @@ from cell import Cells
 from chunkstore import Store, TableRoot
 from guestfiles import ShareHost
 from homeserver.records import ServiceRecord
+from homeserver.told import Told
 from homeserver.visits import visit
 from homeserver.wishes import MachineWish
 from hypervisor import AUTO, Driver, MachineSpec, place
@@ -174,17 +175,25 @@ class Machines:
         return DeltaMaker(self._store, freeze, replica.go_on, replica.run_dir)
 
     def learn(
-        self, record: ServiceRecord, prepared: Prepared, frozen: Frozen, before: Manifest | None
+        self,
+        record: ServiceRecord,
+        prepared: Prepared,
+        frozen: Frozen,
+        before: Manifest | None,
+        told: Told,
     ) -> Learnt:
         """What goes with a new checkpoint, of the profile of the checkpoint before, of what the
-        replica has touched since, and of what a copy of the new checkpoint touches. Never
-        raises a SatchelError: a checkpoint does without."""
+        replica has touched since, of what a copy of the new checkpoint touches, and of what home
+        was told of machines elsewhere. Never raises a SatchelError: a checkpoint does without."""
         learnt = Learnt()
         try:
             profile = self._profile(before, frozen)
             profile = observed(profile, prepared.recorder.take(profile.runs), time.time())
             touched = self._rehearse(record, prepared, frozen)
             profile = observed(profile, touched or [], time.time())
+            sizes = {name: root.size for name, root in frozen.volumes.items()}
+            for elsewhere in told.take(sizes, time.time()):
+                profile = observed(profile, elsewhere, time.time())
             learnt = Learnt(self._store.import_bytes(encode_profile(profile)))
             if touched is not None:
                 read = functools.partial(_content, self._store, frozen)

@@ -29,6 +29,7 @@ from homeserver.machines import Learnt, Machines, Prepared
 from homeserver.records import CheckpointShelf, ServiceRecord
 from homeserver.retention import Verdict, require_policy
 from homeserver.settings import HomeSettings
+from homeserver.told import Told
 from hypervisor import MachineUnsupported
 from images import SIGNATURE_NAMESPACE, Freshness, Manifest, Signed
 from replay import Begun, Early, Log, Operation, OperationGap, OperationsCut, Response, kept_key
@@ -146,6 +147,7 @@ class Service:
         self._executor: threading.Thread | None = None
         self._failure: str | None = None
         self._deltas: tuple[Replica, DeltaMaker] | None = None
+        self.told = Told()
         self.incoming = Incoming(shelf.root.parent / "delta.part")
         self.log_key = kept_key(shelf.root.parent / "log.key") if log else None
         """What seals this service's log on media. Home's clients have it, and nobody else."""
@@ -346,7 +348,7 @@ class Service:
             prepared, parent = self._ready(), self.shelf.latest()
             replica = prepared.replica
             frozen = replica.checkpoint()
-            learnt = self._machines.learn(self.record, prepared, frozen, parent)
+            learnt = self._machines.learn(self.record, prepared, frozen, parent, self.told)
             return self._keep(parent, frozen, replica.spec.to_json(), prepared.adapter, learnt)
 
     def copy(self) -> Checkpoint:

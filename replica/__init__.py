@@ -31,6 +31,7 @@ from replica.door import StreamDoor
 from replica.folder import sweep
 from replica.pieces import PIECE_BYTES, PIECE_SECONDS, LongAnswer, LongAnswers, PieceGone
 from replica.profile import (
+    AWAY,
     IDLE,
     RESUME,
     RUN_BLOCKS,
@@ -62,6 +63,7 @@ from replica.working_set import decode as decode_working_set
 from replica.working_set import encode as encode_working_set
 
 __all__ = [
+    "AWAY",
     "BOOT_SECONDS",
     "HASTY_PRESET",
     "IDLE",

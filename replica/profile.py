@@ -18,6 +18,10 @@ in three touch stays, and memory that a guest has put to another use goes within
 The same holds for a run's successors. Only a machine that was resumed within the observation shows
 what it did not touch: to one that has run for long, its memory is mapped already.
 
+What a machine at a surrogate touched is told as a whole, without phases: it is of the phase *away*.
+What has a phase already keeps it, and is trusted more. Of the others, those that the next machine
+away does not touch are trusted less, and rehearsals take nothing from them.
+
 (CAFIO's FileContext, with runs of chunks for files: reads, writes, hits, last access with a least
 wait, successors; hot, warm and cold by thirds; decay by the week.)
 """
@@ -47,8 +51,9 @@ PHASE_LIMIT = 16
 RESUME = "resume"
 OPENING = "opening"
 STEADY = "steady"
+AWAY = "away"
 IDLE = "idle"
-_LATER = (STEADY, IDLE)
+_LATER = (STEADY, AWAY, IDLE)
 _FIRST = "first "
 KIND_LIMIT = 64
 """Characters of an operation's kind that count."""
@@ -184,11 +189,15 @@ class Profile:
     def fickle(self) -> frozenset[str]:
         """The volumes that lives use differently: of what two lives tell of, the blocks that the
         later one did not touch again are more than FICKLE of those that it did. A trust between
-        the two says either, or that only one life tells of the block: it does not count."""
+        the two says either, or that only one life tells of the block: it does not count. Nor does
+        what only machines away touch: of that, each may touch something else."""
         missed: Counter[str] = Counter()
         again: Counter[str] = Counter()
-        for (volume, _), context in self.runs.items():
-            trusts = Counter(context.trust >> _BITS * n & _MASK for n in context.blocks())
+        away = self.phases.get(AWAY, {})
+        for (volume, index), context in self.runs.items():
+            mask = ~away.get((volume, index), 0)
+            counted = (n for n in context.blocks() if mask >> n & 1)
+            trusts = Counter(context.trust >> _BITS * n & _MASK for n in counted)
             missed[volume] += trusts[_MISSED]
             again[volume] += trusts[MOST_TRUST]
         return frozenset(name for name in missed if missed[name] > FICKLE * again[name])
@@ -260,8 +269,8 @@ def observed(profile: Profile, accesses: Iterable[Access], now: float) -> Profil
         old = dict(runs[key].successors)
         runs[key] = runs[key]._replace(successors=_successors(old, after))
     phases = _phases(profile.phases, seen)
-    kept = sorted(phases, key=_rank)[: PHASE_LIMIT - 2]
-    kept += [name for name in (STEADY, IDLE) if name in phases and name not in kept]
+    kept = sorted(phases, key=_rank)[: PHASE_LIMIT - len(_LATER)]
+    kept += [name for name in _LATER if name in phases and name not in kept]
     learnt = Profile(profile.week, runs, {name: phases[name] for name in kept})
     return _only(learnt, {key for key, c in runs.items() if c.trust}).hottest(RUN_LIMIT)
 
@@ -325,9 +334,8 @@ def _counted(
 
 def _expected(profile: Profile, seen: _Seen) -> dict[RunKey, int]:
     """What the machine should have touched: the blocks of the phases that it went through."""
-    if not seen.resumed:
-        return {}
-    return _together(profile.phases.get(name, {}) for name in seen.orders)
+    names = seen.orders if seen.resumed else [name for name in seen.orders if name == AWAY]
+    return _together(profile.phases.get(name, {}) for name in names)
 
 
 def _together(orders: Iterable[Mapping[RunKey, int]]) -> dict[RunKey, int]:
@@ -403,5 +411,5 @@ def _only(profile: Profile, kept: set[RunKey]) -> Profile:
 
 def _rank(phase: str) -> tuple[int, str]:
     """The order of phases in a life: what a service's operations are called does not matter."""
-    ranks = {RESUME: 0, OPENING: 1, STEADY: 3, IDLE: 4}
+    ranks = {RESUME: 0, OPENING: 1, STEADY: 3, AWAY: 4, IDLE: 5}
     return ranks.get(phase, 2), "" if phase in ranks else phase

@@ -15,6 +15,7 @@ POST   /v1/replicas/R/operations?signed=1&early=1&long=1
 GET    /v1/replicas/R/operations/N/answer?after=N&length=N  a piece of a long answer
 DELETE /v1/replicas/R/operations/N/answer  nobody wants more of it
 POST   /v1/replicas/R/reads?signed=1  the same for requests that change nothing and do not count
+GET    /v1/replicas/R/touched       Touched: what its machine has touched here
 POST   /v1/replicas/R/hand-over     HandedOver: freeze it, so that it can go on elsewhere too
 GET    /v1/replicas/R/streams       socket: where the streams of its guest are reached here
 POST   /v1/replicas/R/delta         since: tables, hold: DeltaOffer of what changed since then;
@@ -192,6 +193,10 @@ def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
     @routes.post("/hand-over")
     def hand_over(replica: str) -> Any:
         return host.replica(replica, tenant).hand_over().to_json()
+
+    @routes.get("/touched")
+    def touched(replica: str) -> Any:
+        return host.replica(replica, tenant).touched().to_json()
 
     _pieces(routes, host, tenant)
     return routes

@@ -48,7 +48,9 @@ from wire import (
     SourceNumbers,
     StallNumbers,
     Statement,
+    Touched,
     VolumeNumbers,
+    runs_of,
 )
 
 logger = logging.getLogger(__name__)
@@ -353,6 +355,12 @@ class HostedReplica:
             found = Foresight.of(volume.map for volume in self._volumes)
             self._foresight = ForesightNumbers(*found)
         return self._foresight
+
+    def touched(self) -> Touched:
+        """What the machine has touched here, in that order; nothing once it has ended."""
+        with contextlib.suppress(StateError):
+            return Touched({v.name: runs_of(v.map.touched()) for v in self._volumes})
+        return Touched({})
 
     def _quiet_seconds(self) -> float | None:
         remaining = self._prefetcher.remaining if self._prefetcher else 0

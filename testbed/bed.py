@@ -72,13 +72,15 @@ def address_ends(leaf: tuple[End, str], core: tuple[End, str]) -> None:
 
 
 class Host:
-    """One namespace, and the processes that were started in it. ssh_port: of its sshd."""
+    """One namespace, and the processes that were started in it. ssh_port: of its sshd. processors:
+    which of them what is started here may use, with all that this starts; None: every one."""
 
     ssh_port = 2222
 
     def __init__(self, name: str, namespace: str, address: str | None) -> None:
         self.name = name
         self.namespace = namespace
+        self.processors: frozenset[int] | None = None
         self._address = address
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -92,7 +94,10 @@ class Host:
     @property
     def prefix(self) -> list[str]:
         """What to write before a command to run it here. The process keeps its pid."""
-        return ["nsenter", f"--net={namespaces.FOLDER / self.namespace}", "--"]
+        enter = ["nsenter", f"--net={namespaces.FOLDER / self.namespace}", "--"]
+        if self.processors is None:
+            return enter
+        return [*enter, "taskset", "--cpu-list", ",".join(map(str, sorted(self.processors)))]
 
     def popen(self, argv: Sequence[str | Path], *, log: Path) -> subprocess.Popen[bytes]:
         """Start a program here, in a session of its own. Its output is appended to `log`.

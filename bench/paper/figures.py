@@ -20,11 +20,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench import processors
 from bench.harness import Figure, figure
 from bench.paper.plan import plan_figures
 from bench.paper.service import OVERLAP_SAVED, PUBLISHED, Evaluation
 from bench.paper.storage import Checkpoints
-from testbed import PAPER, TODAY, Profile, Testbed, story
+from testbed import PAPER, TODAY, Profile, story
 
 OUT = Path("bench-out") / "paper"
 
@@ -105,7 +106,7 @@ def _played(services: Sequence[str], profile: Profile) -> Iterator[story.Story]:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="satchel-") as name:
         work = Path(name)
-        with Testbed(profile) as bed:
+        with processors.apart(profile) as bed:
             play = story.Story(bed, work, out, Console(file=sys.stderr, width=150))
             try:
                 play.build(services)

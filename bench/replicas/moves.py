@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import processors
 from bench.harness import Figure, figure
 from bench.replicas.load import Load, Sample, executed_once, gaps, percentile, value, waits
 from testbed import TODAY, Testbed, built, media, roles
@@ -86,7 +87,7 @@ def stage(
     built.built_image(service)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="satchel-bench-")))
-        bed = stack.enter_context(Testbed(TODAY))
+        bed = stack.enter_context(processors.apart(TODAY))
         stick = media.Stick(folder / "m")
         stack.callback(stick.close)
         actors = roles.Roles(bed, folder, built.cache_folder())

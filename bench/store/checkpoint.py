@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from bench.harness import Figure, figure
+from bench.host import this_host
 from bench.store.inputs import Input, changed_blocks, make_inputs, run_folder, warm
 from chunkstore import BlockMap, Store, TableRoot
 from satchel.ids import BLOCK_SIZE
@@ -32,12 +33,14 @@ def checkpoint_figures(quick: bool) -> Iterator[Figure]:
             imports.append(timed(lambda: store.import_file(changed.path, base=root)))
         with store_with(second) as (store, root):
             commits.append(_commit(store, root, blocks))
+    size = len(blocks) * BLOCK_SIZE
     yield figure(
         "store checkpoint, 1 % dirty",
         statistics.median(commits),
         "s",
         against=("importing the whole volume again", statistics.median(imports)),
         at_most=GOAL,
+        bound=this_host(quick=quick).least(copied=size, hashed=size, written=size),
     )
 
 

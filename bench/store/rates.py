@@ -80,6 +80,7 @@ def against_bound(image: Input, disk: Disk, rates: tuple[int, ...]) -> Iterator[
             "MB/s",
             against=(f"its bound, at level {level}", image.data / 1e6 / seconds),
             at_least=GOAL,
+            bound=("the longer of disk and processors", image.data / 1e6 / seconds),
         )
         yield figure(f"import onto a disk of {rate} MB/s, stored", taken.size / 1e6, "MB")
 

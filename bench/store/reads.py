@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.harness import Figure, figure
+from bench.host import this_host
 from bench.store.inputs import SEED, Input, make_inputs
 from chunkstore import Store
 from hypervisor import RamMount
@@ -76,7 +77,9 @@ def read_figures(quick: bool) -> Iterator[Figure]:
                 faults[name].append(_fault(uri, served.folder / "mounted", served.part))
         fault, other = (statistics.median(faults[name]) * 1e6 for name in (SATCHEL, NBDKIT))
         against = (f"nbdfuse over {NBDKIT}", other)
-        yield figure("store read, page fault", fault, "us", against=against, at_most=FAULT_GOAL)
+        bound = "memory", BLOCK_SIZE / served.memory
+        name = "store read, page fault"
+        yield figure(name, fault, "us", against=against, at_most=FAULT_GOAL, bound=bound)
 
 
 def settled_read_figures(quick: bool) -> Iterator[Figure]:
@@ -91,7 +94,7 @@ def settled_read_figures(quick: bool) -> Iterator[Figure]:
 @dataclass(frozen=True)
 class Served:
     """One image over NBD, by us and as a raw file. `folder`: its path is short enough for
-    sockets."""
+    sockets. memory: the host's, in MB/s."""
 
     image: Input
     folder: Path
@@ -100,6 +103,7 @@ class Served:
     nbdkit: str
     rounds: int
     seconds: int
+    memory: float
 
     @property
     def part(self) -> tuple[int, int]:
@@ -112,8 +116,9 @@ def _servers(quick: bool, *, settle: bool) -> Iterator[Served]:
     with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
         folder = Path(name)
         with _satchel(image, folder, settle=settle) as ours, _nbdkit(image, folder) as nbdkit:
+            memory = this_host(quick=quick).memory
             rounds, seconds = (1, 1) if quick else (ROUNDS, SECONDS)
-            yield Served(image, folder, *ours, nbdkit, rounds, seconds)
+            yield Served(image, folder, *ours, nbdkit, rounds, seconds, memory)
 
 
 def _load_figures(
@@ -130,9 +135,12 @@ def _load_figures(
                 rates[name, load.name].append(_rate(load, _fio(uri, served.part, timed)))
     for load, goal in zip(LOADS, goals, strict=True):
         mine, *others = (statistics.median(rates[name, load.name]) for name in uris)
+        memory = served.memory / (1 if load.unit == "MB/s" else BLOCK_SIZE / 1e6)
+        bound = "memory", memory
         for name, other, least in zip(list(uris)[1:], others, (goal, None, None), strict=False):
             against = (name, other)
-            yield figure(f"{title}, {load.name}", mine, load.unit, against=against, at_least=least)
+            label = f"{title}, {load.name}"
+            yield figure(label, mine, load.unit, against=against, at_least=least, bound=bound)
 
 
 def _rate(load: Load, report: dict[str, float]) -> float:

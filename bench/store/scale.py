@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.harness import Figure, figure
+from bench.host import HostRates, this_host
 from bench.store.inputs import run_folder
 from bench.store.life import BATCH
 from satchel.ids import BLOCK_SIZE
@@ -32,10 +33,11 @@ def scale_figures(quick: bool) -> Iterator[Figure]:
     """Figures for each number of chunks, ascending."""
     with run_folder() as folder:
         for size in SIZES:
-            yield from _figures_at(folder / "store", size // (20 if quick else 1))
+            count = size // (20 if quick else 1)
+            yield from _figures_at(folder / "store", count, this_host(quick=quick))
 
 
-def _figures_at(folder: Path, chunks: int) -> Iterator[Figure]:
+def _figures_at(folder: Path, chunks: int, host: HostRates) -> Iterator[Figure]:
     argv = [sys.executable, "-m", "bench.store.life", str(folder), str(chunks)]
     done = subprocess.run(argv, check=True, capture_output=True, text=True)
     measured: dict[str, float] = json.loads(done.stdout)
@@ -45,6 +47,8 @@ def _figures_at(folder: Path, chunks: int) -> Iterator[Figure]:
     yield figure(f"{name}: memory before there was a store", measured["program"], "MB")
     yield figure(f"{name}: memory while it grew", measured["grown"] - BUFFER_MB, "MB")
     yield figure(f"{name}: opened and loaded", measured["open"], "s")
-    for what, unit in (("put", "chunks/s"), ("found", "chunks/s"), ("not found", "chunks/s")):
-        yield figure(f"{name}: {what}", measured[what], unit)
-    yield figure(f"{name}: read, one by one", measured["read"], "chunks/s")
+    hashing = "the processors' SHA-1", host.sha1_all * 1e6 / BLOCK_SIZE
+    for what, bound in (("put", hashing), ("found", None), ("not found", None)):
+        yield figure(f"{name}: {what}", measured[what], "chunks/s", bound=bound)
+    copying = "memory", host.memory * 1e6 / BLOCK_SIZE
+    yield figure(f"{name}: read, one by one", measured["read"], "chunks/s", bound=copying)

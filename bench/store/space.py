@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from bench.harness import Figure, figure
+from bench.host import this_host
 from bench.store.inputs import cool, make_inputs, run_folder, warm
 from bench.store.keepers import BorgFixed, Casync, Keeper, Restic, Satchel, SatchelSettled
 from bench.store.race import EXPORT, Race
@@ -49,7 +50,8 @@ def export_figures(quick: bool) -> Iterator[Figure]:
     """Of a store as an import leaves it, and of one that is settled; from the disk and from the
     page cache, for everybody."""
     inputs = make_inputs(quick)
-    data = inputs[EXPORTED].data / 1e6
+    size = inputs[EXPORTED].data
+    data = size / 1e6
     limits: dict[str, list[float]] = {Satchel.name: [], SatchelSettled.name: []}
     with run_folder() as folder:
         race = Race(inputs, folder, (Satchel, SatchelSettled, Restic, Casync, BorgFixed))
@@ -63,21 +65,28 @@ def export_figures(quick: bool) -> Iterator[Figure]:
     stores = ((Satchel.name, "fresh"), (SatchelSettled.name, "settled"))
     for (name, title), (prepare, where) in product(stores, PREPARED.items()):
         export = f"{EXPORT}, {prepare.__name__}"
+        read = race.sizes[name, EXPORTED] if prepare is cool else 0
+        bound = this_host(quick=quick).fastest(size, read=read, hashed=size, written=size)
         rate = data / race.seconds(name, export)
         for kind in race.kinds[2:]:
             against = (kind.name, data / race.seconds(kind.name, export))
             goal = EXPORT_GOALS.get(kind.name)
-            yield _export(title, where, rate, against, goal)
+            yield _export(title, where, rate, against, goal, bound)
         limit = data / statistics.median(limits[name])
         against = ("reading, decompressing and hashing alone, two threads", limit)
-        yield _export(title, where, rate, against, LIMIT_GOAL)
+        yield _export(title, where, rate, against, LIMIT_GOAL, bound)
 
 
 def _export(
-    title: str, where: str, rate: float, against: tuple[str, float], goal: float | None
+    title: str,
+    where: str,
+    rate: float,
+    against: tuple[str, float],
+    goal: float | None,
+    bound: tuple[str, float],
 ) -> Figure:
     name = f"store export, {title}, {where}"
-    return figure(name, rate, "MB/s", against=against, at_least=goal)
+    return figure(name, rate, "MB/s", against=against, at_least=goal, bound=bound)
 
 
 def _check_seconds(keeper: Keeper) -> float:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench import processors
 from satchel.errors import SatchelError, UnsupportedError
 from testbed import Host, Link, Shape, await_up, links, measure, roles
 from uplink import built_in_descriptions
@@ -76,6 +77,7 @@ def world(
         pair = stack.enter_context(measure.pair(maker))
         shape = Shape(rate=RATE, delay=ROUND_TRIP / 2, queue=links.queue_for(RATE))
         pair.link.shape(up=shape, down=shape)
+        processors.give([pair.core], [pair.leaf])
         (folder / "files").mkdir()
         address = f"http{'s' if secure else ''}://{measure.CORE}:{SERVER_PORT}/dav"
         argv = server_argv(folder, secure=secure)

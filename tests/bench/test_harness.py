@@ -26,8 +26,15 @@ def test_a_figure_is_one_json_line_with_every_field() -> None:
         "ratio": 0.2857,
         "goal": "ratio <= 0.5",
         "holds": True,
+        "bound": None,
+        "bounded_by": None,
     }
     assert "\n" not in line
+
+
+def test_a_bound_stands_beside_the_figure() -> None:
+    line = json.loads(figure("import A", 50.0, "MB/s", bound=("the disk's writes", 60.0)).to_json())
+    assert (line["bound"], line["bounded_by"]) == (60.0, "the disk's writes")
 
 
 def test_a_goal_is_about_the_value_where_nothing_is_compared() -> None:

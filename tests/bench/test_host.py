@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ from click.testing import CliRunner
 
 from bench.__main__ import program
 from bench.harness import BENCHES, figure
-from bench.host import measure_host
+from bench.host import HostRates, measure_host
+from bench.move import bound
+from testbed import PAPER
+from testbed.story import Move
 
 
 def test_every_rate_is_measured_and_nothing_stays(tmp_path: Path) -> None:
@@ -36,6 +40,22 @@ def test_a_slow_disk_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(os, "write", slow)
     assert measure_host(tmp_path, quick=True).disk_write < 420
+
+
+def test_work_is_bounded_by_what_takes_longest() -> None:
+    host = HostRates("x", 2, "home 1", "6", 1000.0, 100.0, 200.0, 50.0, None)
+    assert host.least(copied=1e9, hashed=1e9, written=1e8) == ("the processors' SHA-1", 5.0)
+    assert host.least(hashed=1e9, written=1e9) == ("the disk's writes", 20.0)
+    assert host.least(read=1e12, copied=1e9) == ("memory", 1.0), "no direct reads: no bound by them"
+    assert host.fastest(2e9, hashed=1e9) == ("the processors' SHA-1", 400.0)
+
+
+def test_a_move_is_bounded_by_the_slowest_link_that_it_used() -> None:
+    fetched = {"media": 11_000_000, "home": 320_000, "surrogate a": 1000}
+    made = Move("notes", "with", 20.0, 1.0, fetched, 0.1, 3.0, 4.0, 5)
+    assert bound(made, PAPER) == ("home's uplink", 10.0)
+    assert bound(replace(made, fetched={"media": 11_000_000}), PAPER) == ("the Wi-Fi", 8.0)
+    assert bound(replace(made, fetched={}), PAPER) == ("nothing fetched", 0.0)
 
 
 def test_the_host_is_the_first_line_of_a_bench_and_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from chunkstore import TableRoot
 from replica import (
+    AWAY,
     IDLE,
     RESUME,
     STEADY,
@@ -394,3 +395,37 @@ def test_what_was_learnt_comes_back(observations: list[list[Access]]) -> None:
         assert (mine.trust, mine.successors) == (context.trust, context.successors)
         assert abs(mine.score - context.score) <= 3 / 8
         assert 0 <= context.last - mine.last <= 60
+
+
+def test_what_machines_away_touch_is_left_alone_by_those_at_home() -> None:
+    home = [*touches(3, 40), *touches(4, phase=POST)]
+    profile = learnt(home, touches(3, 70, 71, phase=AWAY), home, home, home)
+    assert blocks(profile, phases=(AWAY,)) == [70, 71]
+    assert blocks(profile, phases=(RESUME,)) == [3, 40]
+    assert blocks(profile) == [3, 40, 4, 70, 71]
+
+
+def test_what_the_next_machine_away_does_not_touch_goes() -> None:
+    home = [*touches(3, 40), *touches(4, phase=POST)]
+    profile = learnt(home, touches(3, 70, 71, phase=AWAY), touches(71, phase=AWAY))
+    assert blocks(profile, phases=(AWAY,)) == [71]
+    profile = learnt(home, touches(70, 71, phase=AWAY), *[touches(71, phase=AWAY)] * 2)
+    assert blocks(profile, least=1, phases=(AWAY,)) == [71]
+    assert blocks(profile, phases=(RESUME,)) == [3, 40], "they have said nothing of these"
+
+
+def test_a_resume_that_needs_what_machines_away_touched_has_it_first() -> None:
+    profile = learnt(touches(3), touches(70, phase=AWAY), touches(3, 70))
+    assert blocks(profile, phases=(RESUME,)) == [3, 70]
+    assert blocks(profile, phases=(AWAY,)) == []
+
+
+def test_what_machines_away_use_differently_does_not_spoil_what_the_others_use_alike() -> None:
+    home = [*touches(*range(4)), *touches(40, phase=POST), *touches(5, phase=STEADY)]
+    away = [touches(*range(100 * n, 100 * n + 30), phase=AWAY) for n in (1, 2)]
+    profile = learnt(home, *away, home)
+    assert not profile.fickle()
+    ahead = [block for part in profile.foreseen() for run in part for block in run.blocks()]
+    assert ("ram", 5) in ahead
+    assert ("ram", 200) in ahead
+    assert ("ram", 100) not in ahead, "the last machine away did not touch it"
