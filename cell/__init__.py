@@ -14,7 +14,7 @@ confine (a process of ours confines itself).
 docs/cell.md tells what it keeps out.
 """
 
-from cell.cells import CellImpossible, Cells, Setting, left, let_cells_read
+from cell.cells import CellImpossible, Cells, Setting, lacking, left, let_cells_read
 from cell.confine import ConfinementImpossible, confine
 from cell.groups import clear as clear_groups
 from cell.room import Cell, CellFailed, Seen
@@ -29,6 +29,7 @@ __all__ = [
     "Setting",
     "clear_groups",
     "confine",
+    "lacking",
     "left",
     "let_cells_read",
 ]

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from cell import lacking
 from console import Finding
 from homeserver.settings import HomeSettings
 from satchel.errors import SatchelError
@@ -33,9 +34,29 @@ def _of_home(settings: HomeSettings) -> Iterator[Finding]:
     except OSError:
         yield Finding(f"there is no home in {settings.data}", "make one: `satchel-home init`")
         return
+    yield from _of_uid(settings)
     if stat.S_IMODE(mode) & 0o077:
         key = settings.identity
         yield Finding(f"others may read the owner's key {key}", f"chmod 600 {key}")
+
+
+def _of_uid(settings: HomeSettings) -> Iterator[Finding]:
+    """Only root's daemon can give each cell a user of its own."""
+    owner = settings.identity.stat().st_uid
+    if owner == 0:
+        return
+    if settings.cell == "off" or lacking():
+        yield Finding(
+            f"a machine that a guest has broken reads the owner's key {settings.identity}: no cell"
+            " is around it, and its user is the key's",
+            'say `cell = "auto"`, and install bubblewrap and allow user namespaces',
+        )
+    else:
+        yield Finding(
+            "machines have the user that the owner's key has: only their cells are between",
+            "a home of root's gives each of them another one: `sudo satchel-home init`, `serve`",
+            "warning",
+        )
 
 
 def _of_daemon(settings: HomeSettings) -> Iterator[Finding]:

@@ -33,7 +33,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -464,17 +464,19 @@ class _Engine:
         self._media: Any = None
 
     def serve(self, channel: _Channel) -> None:
-        """Do what is asked, until nobody asks."""
-        while (head := channel.hear()) is not None:
-            number, name, *arguments = head
-            try:
-                given = self._do(channel, number, name, arguments)
-            except SatchelError as error:
-                ref = getattr(error, "ref", None) or bytes(CHUNK_REF_SIZE)
-                said = (type(error).__name__, error.what, error.why, error.fix, ref)
-                channel.say(number, "failed", *said)
-            else:
-                channel.say(number, "done", given)
+        """Do what is asked, until nobody asks. However that ends, the channel is closed, so nobody
+        waits at its other end."""
+        with closing(channel):
+            while (head := channel.hear()) is not None:
+                number, name, *arguments = head
+                try:
+                    given = self._do(channel, number, name, arguments)
+                except OSError:
+                    raise  # the channel's: there is nobody to tell
+                except Exception as error:
+                    channel.say(number, "failed", *_failure(error))
+                else:
+                    channel.say(number, "done", given)
 
     def _do(self, channel: _Channel, number: int, name: str, arguments: list[Any]) -> object:
         if name == "open":
@@ -506,6 +508,15 @@ class _Engine:
             return getattr(self._media, name)(progress)
         given = getattr(self._media, name)(*map(_pairs, arguments))
         return bytes(given) if name == "has" else given
+
+
+def _failure(error: Exception) -> tuple[object, ...]:
+    """What is said of it. One of no class of ours is what the medium's bytes have made of the
+    engine, as when memory does not suffice for them."""
+    if not isinstance(error, SatchelError):
+        error = MediaDamaged("the medium cannot be read", why=repr(error))
+    ref = getattr(error, "ref", None) or bytes(CHUNK_REF_SIZE)
+    return (type(error).__name__, error.what, error.why, error.fix, ref)
 
 
 def _pairs(argument: object) -> object:

@@ -68,18 +68,19 @@ class Brought:
 
     def records(self, refs: bytes) -> bytes:
         """The pack records of those of n references that are its own and are here."""
-        allowed = self._own(split_refs(refs))
+        allowed = self.own(split_refs(refs))
         return self._store.records(b"".join(allowed)) if allowed else b""
 
     def records_below(self, body: bytes) -> bytes:
         """As `records`, of places. Raises StoreUsage for what are none."""
         places = decode_places(body)
-        allowed = {*self._own([place.page for place in places])}
+        allowed = {*self.own([place.page for place in places])}
         return records_below(
             self._store.records, [place for place in places if place.page in allowed]
         )
 
-    def _own(self, refs: Iterable[ChunkRef]) -> list[ChunkRef]:
+    def own(self, refs: Iterable[ChunkRef]) -> list[ChunkRef]:
+        """Those of the references that are its own."""
         wanted = [*refs]
         with self._lock:
             own = [ref for ref in wanted if self._knows(ref)]

@@ -120,6 +120,15 @@ class ChunkCache:
         self._store.put(blocks)
         return new
 
+    def give_up(self, refs: Iterable[ChunkRef]) -> None:
+        """These are not wanted here; what running machines use stays. Raises StoreFull."""
+        with self._lock:
+            wanted = [*refs]
+            done = self._store.evict(b"".join(wanted))
+            for ref in {*wanted}.difference(done.pinned):
+                self._policy.removed(ref)
+            self._evicted += done.chunks
+
     def make_room(self) -> bool:
         """The disk is full: give up the reserve and some chunks. Whether that made any room."""
         with self._lock:

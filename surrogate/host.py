@@ -11,8 +11,6 @@ import logging
 import os
 import secrets
 import shutil
-import socket
-import stat
 import threading
 import time
 from collections import Counter
@@ -24,7 +22,7 @@ from typing import NoReturn
 
 from caching import POLICIES
 from cell import Cells
-from chunkstore import Store
+from chunkstore import Store, TableRoot
 from guestfiles import SharesUnserved
 from hypervisor import Driver, MachineSpec, Offer, place
 from images import Manifest, blob_root
@@ -41,6 +39,7 @@ from satchel.errors import (
 )
 from satchel.ids import BLOCK_SIZE, ReplicaId
 from satchel.names import host_name
+from surrogate.cache_shares import CacheShares
 from surrogate.chunk_cache import PACK_BYTES, ChunkCache
 from surrogate.fetching import Exchange, Fetcher, Tally
 from surrogate.hosted import OWNER, REQUEST, HostedReplica
@@ -119,6 +118,8 @@ class Host:
         self.site = Site(settings, self._exchange)
         self._lock = threading.Lock()
         self.tenants = Tenants(settings, self.store)
+        cache = (self.store, self._cache, self._limit)
+        self._shares = CacheShares(*cache, self.tenants, self._live_roots)
         self._hosted: dict[Name, HostedReplica] = {}
         self._foresight: Counter[str] = Counter()  # of those that have been removed
         self._staged: dict[Name, Staging] = {}  # the oldest first
@@ -313,7 +314,8 @@ class Host:
             tenant.require_room(self._usage(tenant), self._limit)
             tenant.brought.add(wanted.roots)
             fetcher = Fetcher(self.store, sources, 1, self._exchange)
-            staging = self._staged[name] = Staging(request, wanted.manifest, fetcher)
+            require = functools.partial(self._require_share, tenant)
+            staging = self._staged[name] = Staging(request, wanted.manifest, fetcher, require)
             mine = [replica for owner, replica in self._staged if owner == tenant.identity]
         for surplus in mine[:-STAGED_KEPT]:
             with contextlib.suppress(NotFoundError):
@@ -334,7 +336,9 @@ class Host:
         staging.close()
         with self._lock:
             self._staged.pop(_name(replica, tenant), None)
-        (tenant or self.tenants.account).meter(staging, staging.fetched, last=True)
+        tenant = tenant or self.tenants.account
+        tenant.meter(staging, staging.fetched, last=True)
+        self._leave(tenant, staging)
 
     def leave(self) -> NoReturn:
         """End this process as it is, and the links that it made; the machines go on. An orderly end
@@ -355,7 +359,7 @@ class Host:
             self._hosted.clear()
         for staging in list(self._staged.values()):
             staging.close()
-        self._clear_forwarded()
+        self.tenants.clear_forwarded()
         self.site.close()
         self._cache.close()
         self._exchange.close()
@@ -368,6 +372,23 @@ class Host:
             if self._hosted.pop(name, None):
                 self._foresight.update(vars(hosted.foresight()))
                 hosted.tenant.meter(hosted, hosted.fetched, last=True)
+        self._leave(hosted.tenant, hosted)
+
+    def _leave(self, tenant: Tenant, ended: HostedReplica | Staging) -> None:
+        self._shares.ended(tenant, ended.fetched, ended.roots)
+        self._shares.keep(tenant, self.usage(tenant).cache_bytes)
+
+    def _require_share(self, tenant: Tenant) -> None:
+        """Raises CapReached where it has brought too much for what has not ended."""
+        used = self.usage(tenant)
+        self._shares.keep(tenant, used.cache_bytes)
+        tenant.require_room(used, self._limit)
+
+    def _live_roots(self, tenant: Tenant) -> list[TableRoot]:
+        with self._lock:
+            found = [(name, each.roots) for name, each in self._hosted.items()]
+            found += [(name, each.roots) for name, each in self._staged.items()]
+        return [root for (owner, _), roots in found if owner == tenant.identity for root in roots]
 
     def _usage(self, tenant: Tenant) -> Usage:
         """With the lock."""
@@ -497,10 +518,12 @@ class Host:
         while not self._closing.wait(WRITTEN_SECONDS):
             try:
                 self._end_overfull()
+                for tenant in self.tenants.all():
+                    self._shares.keep(tenant, self.usage(tenant).cache_bytes)
                 if time.monotonic() - swept > HOUSEKEEPING_SECONDS:
                     swept = time.monotonic()
                     self._end_idle()
-                    self._clear_forwarded()
+                    self.tenants.clear_forwarded()
             except (SatchelError, OSError) as error:
                 logger.warning("housekeeping: %s", error)
 
@@ -531,19 +554,6 @@ class Host:
     def _drop(self, hosted: HostedReplica, why: str) -> None:
         logger.warning("replica %s of %s: %s, ended", hosted.id, hosted.tenant.identity, why)
         self._end(hosted)
-
-    def _clear_forwarded(self) -> None:
-        """Remove sockets behind which nobody listens: sshd leaves them when a connection ends."""
-        found = (path for tenant in self.tenants.all() for path in tenant.forwarded.iterdir())
-        for path in [path for path in found if stat.S_ISSOCK(path.lstat().st_mode)]:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-                probe.settimeout(1.0)
-                try:
-                    probe.connect(str(path))
-                except ConnectionRefusedError:
-                    path.unlink(missing_ok=True)
-                except OSError:
-                    continue
 
 
 def _readahead(

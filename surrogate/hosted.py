@@ -37,7 +37,7 @@ from surrogate.pages_ahead import PagesAhead
 from surrogate.prefetch import Prefetcher
 from surrogate.readahead import Readahead
 from surrogate.tenant import Tenant, Usage
-from surrogate.wanted import named_blobs
+from surrogate.wanted import named_blobs, named_roots
 from wire import (
     AnswerKey,
     CreateReplica,
@@ -129,6 +129,11 @@ class HostedReplica:
     def fetched(self) -> int:
         """Bytes that its sources have sent."""
         return sum(self.fetcher.bytes_by_source().values())
+
+    @property
+    def roots(self) -> list[TableRoot]:
+        """What its client has named."""
+        return named_roots(self.manifest, self._request)
 
     @property
     def usage(self) -> Usage:

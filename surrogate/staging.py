@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from chunkstore import TableRoot
 from images import Manifest
 from overlay import ReadAbandoned
 from satchel.errors import SatchelError
 from surrogate.fetching import Fetcher
+from surrogate.wanted import named_roots
 from wire import CreateReplica, ErrorReport, Priority, Staged
 
 logger = logging.getLogger(__name__)
@@ -33,11 +34,19 @@ PIECE_BLOCKS = 1 << 16
 class Staging:
     """Of one request. A thread of its own; `close` ends it."""
 
-    def __init__(self, request: CreateReplica, manifest: Manifest, fetcher: Fetcher) -> None:
-        """Begin. The fetcher is its own."""
+    def __init__(
+        self,
+        request: CreateReplica,
+        manifest: Manifest,
+        fetcher: Fetcher,
+        require_room: Callable[[], None],
+    ) -> None:
+        """Begin. The fetcher is its own. require_room: is called before each piece, and raises
+        where there is none for it"""
         self._request = request
         self._manifest = manifest
         self._fetcher = fetcher
+        self._require_room = require_room
         self._error: SatchelError | None = None
         self._closing = threading.Event()
         self._done = threading.Event()
@@ -54,6 +63,11 @@ class Staging:
             done=self._done.is_set(),
             error=ErrorReport.of(self._error) if self._error else None,
         )
+
+    @property
+    def roots(self) -> list[TableRoot]:
+        """What it brings."""
+        return named_roots(self._manifest, self._request)
 
     @property
     def fetched(self) -> int:
@@ -89,11 +103,13 @@ class Staging:
         for start in range(0, root.blocks, PIECE_BLOCKS):
             if self._closing.is_set():
                 raise ReadAbandoned("a table is not fetched", why="its staging is being ended")
+            self._require_room()
             blocks = range(start, min(start + PIECE_BLOCKS, root.blocks))
             self._fetcher.pages(root, blocks, Priority.BACKGROUND)
 
     def _bring_all(self, blobs: Sequence[TableRoot]) -> None:
         for blob in blobs:
             for start in range(0, blob.size, PIECE):
+                self._require_room()
                 length = min(PIECE, blob.size - start)
                 self._fetcher.read(blob, start, length, Priority.BACKGROUND)

@@ -60,8 +60,9 @@ class TenantCaps:
     volume_gib:    sizes of the disks of all its machines together
     overlay_mib:   what its machines together may have written to their disks here; beyond that the
                    one that has written most is ended
-    cache_percent: of the chunk cache; who has brought more for machines that run, or for staging,
-                   begins nothing more until some of them end
+    cache_percent: of the chunk cache. Staging ends there, and who has brought more for machines
+                   that run begins nothing more until some of them end. What is left of those that
+                   have ended goes first, and no other tenant's chunks for it
     requests:      answered at once; those beyond wait for one of its own
     connections:   open at once; those beyond wait, too
     body_mib:      bodies of requests on their way or in work together; more are refused

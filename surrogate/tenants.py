@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import socket
+import stat
 import threading
 
 from chunkstore import Store
@@ -78,6 +80,19 @@ class Tenants:
     def unban(self, identity: object) -> None:
         """Admit it again. Raises InvalidIdentity, NotFoundError, OSError."""
         self._banned.remove(checked_identity(identity))
+
+    def clear_forwarded(self) -> None:
+        """Remove sockets behind which nobody listens: sshd leaves them when a connection ends."""
+        found = (path for tenant in self.all() for path in tenant.forwarded.iterdir())
+        for path in [path for path in found if stat.S_ISSOCK(path.lstat().st_mode)]:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                probe.settimeout(1.0)
+                try:
+                    probe.connect(str(path))
+                except ConnectionRefusedError:
+                    path.unlink(missing_ok=True)
+                except OSError:
+                    continue
 
     def _new(self, identity: str) -> Tenant:
         folder = self._settings.forwarded

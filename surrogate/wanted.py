@@ -51,11 +51,7 @@ class Wanted:
 
     @property
     def roots(self) -> list[TableRoot]:
-        """Every table and blob that the client names: what is below is its own."""
-        manifest, request = self.manifest, self.request
-        blobs = (manifest.device_state, manifest.working_set, manifest.profile)
-        told = named_blobs({"changed": request.changed, "pages": request.pages})
-        return [*manifest.volumes.values(), *(blob for blob in blobs if blob), *told]
+        return named_roots(self.manifest, self.request)
 
     @property
     def usage(self) -> Usage:
@@ -68,6 +64,13 @@ class Wanted:
                 root.size for name, root in self.manifest.volumes.items() if name != RAM
             ),
         )
+
+
+def named_roots(manifest: Manifest, request: CreateReplica) -> list[TableRoot]:
+    """Every table and blob that the client names: what is below is its own."""
+    blobs = (manifest.device_state, manifest.working_set, manifest.profile)
+    told = named_blobs({"changed": request.changed, "pages": request.pages})
+    return [*manifest.volumes.values(), *(blob for blob in blobs if blob), *told]
 
 
 def named_blobs(fields: Mapping[str, Any]) -> Iterable[TableRoot]:

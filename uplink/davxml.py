@@ -110,9 +110,9 @@ class Member:
     gone: bool = False
 
 
-def read_members(body: bytes) -> tuple[list[Member], str]:
-    """What a list has, and the token of its state where it is an answer to `sync_question`. Raises
-    BadDavXml; also for such an answer that is not whole."""
+def read_members(body: bytes, *, quotas: bool = True) -> tuple[list[Member], str]:
+    """What a list has, and the token of its state where it is an answer to `sync_question`. quotas:
+    with the room that folders have. Raises BadDavXml; also for such an answer that is not whole."""
     Tree.register_namespace("D", "DAV:")
     root = _parse(body)
     members = []
@@ -120,6 +120,8 @@ def read_members(body: bytes) -> tuple[list[Member], str]:
         status = response.findtext(f"{_DAV}status") or ""
         if " 507" in status:
             raise BadDavXml("a list is not whole", why="the service has cut it")
+        if not quotas:
+            _drop_quotas(response)
         entry = next(_entries(response), None)
         token = response.findtext(f"{_DAV}propstat/{_DAV}prop/{_DAV}sync-token") or ""
         members.append(
@@ -133,6 +135,13 @@ def read_members(body: bytes) -> tuple[list[Member], str]:
             )
         )
     return members, (root.findtext(f"{_DAV}sync-token") or "").strip()
+
+
+def _drop_quotas(response: Tree.Element) -> None:
+    for prop in response.iterfind(f"{_DAV}propstat/{_DAV}prop"):
+        for name in ("quota-available-bytes", "quota-used-bytes"):
+            for each in prop.findall(_DAV + name):
+                prop.remove(each)
 
 
 def gone(path: str) -> bytes:

@@ -71,6 +71,9 @@ class NoTree(SatchelError):
 class TreeSync:
     """Keeps one mirror. One thread at a time.
 
+    What room folders have is another number each time, and some services say it unasked, which they
+    should not (RFC 4331, section 4). The mirror has it only where the question names it.
+
     deltas: what the service was found to be; None before the first refresh
     """
 
@@ -80,6 +83,7 @@ class TreeSync:
         self.mirror = Mirror(root)
         self.deltas: Deltas | None = None
         self._question, self._hint, self._thorough = question, hint, thorough
+        self._quotas = b"quota-" in question
 
     def refresh(self, ask: Ask) -> bool:
         """Make the mirror have what the service has, at this moment or later. False where it does
@@ -131,7 +135,7 @@ class TreeSync:
         status, body = ask(question)
         if status != MULTISTATUS:
             raise NoTree(status)
-        return read_members(body)[0]
+        return read_members(body, quotas=self._quotas)[0]
 
     def _compare_root(self, ask: Ask) -> None:
         known = self.mirror.get(self.mirror.root)
@@ -172,7 +176,7 @@ class TreeSync:
         status, answer = ask(DavQuestion("REPORT", child.path, "0", body))
         if status != MULTISTATUS:
             return False  # the token is too old; or no service of this kind after all
-        told, _ = read_members(answer)
+        told, _ = read_members(answer, quotas=self._quotas)
         mirror.apply(member for member in told if member.path != child.path)
         mirror.had[child.path] = child.token
         return not mirror.folders_in(child.path)

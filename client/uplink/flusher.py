@@ -89,7 +89,7 @@ class Flusher:
         self._bursts = self._waiters = self._waiting = 0
         self._hold_until = self._pause_until = 0.0
         self._pause = FIRST_PAUSE
-        self._closing, self._ending = False, threading.Event()
+        self._closing = threading.Event()
         self.reasons: dict[str, int] = {}
         self._thread = threading.Thread(target=self._run, name="uplink flusher", daemon=True)
 
@@ -97,9 +97,8 @@ class Flusher:
         self._thread.start()
 
     def close(self) -> None:
-        self._ending.set()
+        self._closing.set()
         with self._state:
-            self._closing = True
             self._state.notify_all()
         self._thread.join(WAITS)
 
@@ -129,7 +128,7 @@ class Flusher:
             reason = self._batcher.accepted(held + self._waiting)
             if reason:
                 self._want(reason)
-            self._state.wait_for(lambda: self._bursts != burst or self._closing, seconds)
+            self._state.wait_for(lambda: self._bursts != burst or self._closing.is_set(), seconds)
             self._waiters, self._waiting = self._waiters - 1, self._waiting - size
 
     def hold(self, seconds: float) -> None:
@@ -145,7 +144,9 @@ class Flusher:
             self._asked += 1
             ticket = self._asked
             self._state.notify_all()
-            return self._state.wait_for(lambda: self._done >= ticket or self._closing, wait)
+            return self._state.wait_for(
+                lambda: self._done >= ticket or self._closing.is_set(), wait
+            )
 
     def status(self) -> dict[str, Any]:
         with self._state:
@@ -185,7 +186,7 @@ class Flusher:
     def _next(self) -> Reason | None:
         """Why to flush now; None at the end."""
         with self._state:
-            while not self._closing:
+            while not self._closing.is_set():
                 now = time.monotonic()
                 forced = self._asked > self._done
                 quiet = max(self._hold_until, self._pause_until)
@@ -215,7 +216,7 @@ class Flusher:
         self._radio.flushing(True)
         try:
             for upload in pending:
-                if self._closing:
+                if self._closing.is_set():
                     return
                 if upload.service in silent:
                     continue
@@ -237,7 +238,7 @@ class Flusher:
     def _await_power(self) -> None:
         """While the device goes to sleep, nothing goes that can wait."""
         if self._power is not None:
-            self._power.wait(Urgency.SOON, self._ending)
+            self._power.wait(Urgency.SOON, self._closing)
 
     def _wait_longer(self) -> None:
         with self._state:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from chunkstore import Media, MediaDamaged, MediaInClear, require_sealed
 from chunkstore._native import _core
 from homeserver.media import media_contents, recover_media, verify_media
 from images import MediaApart, ReaderGone
+from images.apart import CHANNELS
 from satchel.errors import IntegrityError, UnavailableError
 from surrogate.sources import MediaSource
 from tests.chunkstore.content import flip, packs
@@ -162,6 +164,42 @@ def test_what_it_then_says_is_damage_and_nothing_worse(
     try:
         with pytest.raises(MediaDamaged):
             ask(media)
+    finally:
+        media.close()
+
+
+FAILS = """
+import chunkstore._native._core as engine
+
+class Media:
+    @staticmethod
+    def open(root, key):
+        return Media()
+
+    def chunks(self):
+        raise ERROR
+
+engine.Media.open = staticmethod(Media.open)
+"""
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("readers", [1, CHANNELS])
+@pytest.mark.parametrize(
+    "error, told",
+    [("MemoryError", MediaDamaged), ("SystemExit", ReaderGone), ("OSError(5, 'bad')", ReaderGone)],
+)
+def test_whoever_waits_for_a_reader_that_fails_is_told(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, told: type, readers: int
+) -> None:
+    """Whatever the engine makes of the bytes. As many ask at once as the reader has threads."""
+    (short_path / "pyrage.py").write_text(FAILS.replace("ERROR", error))
+    monkeypatch.syspath_prepend(short_path)
+    media = MediaApart.reading(short_path)
+    try:
+        with ThreadPoolExecutor(readers) as pool:
+            asked = [pool.submit(media.chunks) for _ in range(readers)]
+        assert [type(one.exception()) for one in asked] == [told] * readers
     finally:
         media.close()
 

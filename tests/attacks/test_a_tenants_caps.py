@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from chunkstore import TableRoot, references_below
 from satchel.errors import CapacityError, SatchelError
+from satchel.ids import BLOCK_SIZE
 from surrogate.hosted import HostedReplica
 from surrogate.tenant import TenantCaps
 from surrogate.tenant_sockets import TenantSockets
@@ -52,8 +54,8 @@ class Crowd:
 def crowded(short_path: Path) -> Iterator[Callable[..., Crowd]]:
     made: list[Any] = []
 
-    def make(**caps: Any) -> Crowd:
-        site = Site(short_path, tenant=TenantCaps(**caps))
+    def make(settings: dict[str, Any] | None = None, **caps: Any) -> Crowd:
+        site = Site(short_path, tenant=TenantCaps(**caps), **settings or {})
         made.append(site)
         sockets = TenantSockets(site.host)
         made.append(sockets)
@@ -120,3 +122,79 @@ def test_a_machine_ends_when_its_hours_are_over(crowded: Callable[..., Crowd]) -
     victim.caps = TenantCaps()  # the account's own
     crowd.site.host._end_idle()
     assert crowd.has() == []
+
+
+SHARE = 8 << 20
+"""Bytes of a cache of 32 MiB that a tenant with a quarter has."""
+
+
+@dataclass
+class Cache:
+    """What is staged of two tenants, by their own sockets."""
+
+    crowd: Crowd
+    victims: HttpClient
+
+    def make(self, mib: int) -> TableRoot:
+        return self.crowd.site.origin.store.import_bytes(os.urandom(mib << 20))
+
+    def stage(self, who: HttpClient, name: str, blob: TableRoot) -> dict[str, Any]:
+        """What has come of it when nothing more comes."""
+        owner = "greedy" if who is self.crowd.greedy else "bert"
+        tenant = self.crowd.site.host.tenants.admit(owner)
+        request = dataclasses.replace(
+            self.crowd.site.request(name, device_state=blob),
+            sources=(SourceAddress("home", str(tenant.forwarded / "home")),),
+        )
+        who.post_json("/v1/staged", request.to_json())
+        assert eventually(lambda: who.get_json(f"/v1/staged/{name}")["done"])
+        said: dict[str, Any] = who.get_json(f"/v1/staged/{name}")
+        return said
+
+    def has(self, blob: TableRoot) -> int:
+        """Bytes of it that are here, its table's included."""
+        refs = b"".join(references_below(self.crowd.site.origin.store, [blob]))
+        return self.crowd.site.host.store.has(refs).count(True) * BLOCK_SIZE
+
+
+@pytest.fixture
+def shared(crowded: Callable[..., Crowd]) -> Iterator[Cache]:
+    crowd = crowded({"cache_mib": 32}, cache_percent=25)
+    tenant = crowd.site.host.tenants.admit("bert")
+    tenant.caps = TenantCaps()
+    server = crowd.site.forward("home", tenant.forwarded)
+    victims = HttpClient(crowd.sockets.open(tenant))
+    yield Cache(crowd, victims)
+    victims.close()
+    server.close()
+
+
+def test_what_it_stages_ends_at_its_share_of_the_cache(shared: Cache) -> None:
+    blob = shared.make(24)
+    said = shared.stage(shared.crowd.greedy, "g1", blob)
+    assert "tenant.cache-percent" in said["error"]["why"]
+    assert 0 < shared.has(blob) <= SHARE + (1 << 20)
+    with pytest.raises(CapacityError, match=r"tenant\.cache-percent"):
+        shared.stage(shared.crowd.greedy, "g2", blob)
+
+
+def test_what_it_stages_again_and_again_takes_nobodys_room(shared: Cache) -> None:
+    """It ends each before it begins the next one. That comes to the whole cache, and more."""
+    precious = shared.make(6)
+    assert shared.stage(shared.victims, "mine", precious)["error"] is None
+    blobs = [shared.make(4) for _ in range(10)]
+    for number, blob in enumerate(blobs):
+        assert shared.stage(shared.crowd.greedy, f"g{number}", blob)["error"] is None
+        shared.crowd.greedy.delete(f"/v1/staged/g{number}")
+        shared.crowd.site.host._cache.look()
+    assert shared.has(precious) > precious.size
+    assert sum(map(shared.has, blobs)) <= SHARE
+
+
+def test_by_naming_anothers_tables_it_drives_nothing_out(shared: Cache) -> None:
+    precious = shared.make(6)
+    shared.stage(shared.victims, "mine", precious)
+    for number, blob in enumerate([precious, *(shared.make(4) for _ in range(4))]):
+        shared.stage(shared.crowd.greedy, f"g{number}", blob)
+        shared.crowd.greedy.delete(f"/v1/staged/g{number}")
+    assert shared.has(precious) > precious.size

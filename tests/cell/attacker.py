@@ -10,6 +10,7 @@ cell is built and changes nothing for good. MODE `survey`: what it sees and coul
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import signal
@@ -111,6 +112,30 @@ def signals(pid: int) -> bool:
     return True
 
 
+def reaches_the_memory_of(pid: int) -> bool:
+    """process_vm_readv(2), with a place that is none: whoever may not is told so before."""
+    piece = (ctypes.c_uint64 * 2)(ctypes.addressof(ctypes.create_string_buffer(8)), 8)
+    nowhere = (ctypes.c_uint64 * 2)(16, 8)
+    try:
+        return syscall(310, pid, ctypes.addressof(piece), 1, ctypes.addressof(nowhere), 1, 0)
+    except OSError as error:
+        return error.errno == errno.EFAULT
+
+
+def traces(pid: int) -> bool:
+    """ptrace(2): attaches, and lets it go on."""
+    syscall(101, 16, pid, 0, 0)
+    os.waitpid(pid, 0x40000000)
+    return syscall(101, 17, pid, 0, 0)
+
+
+def takes_a_file_of(pid: int) -> bool:
+    """pidfd_getfd(2): its standard input, which is open to be read."""
+    process = os.pidfd_open(pid)
+    number = LIBC.syscall(ctypes.c_long(438), process, 0, 0)
+    return number >= 0 and len(os.pread(number, 16, 0)) > 0
+
+
 def sees_processes() -> bool:
     return any(path.name.isdigit() for path in Path("/proc").iterdir())
 
@@ -185,8 +210,9 @@ def attempts(targets: dict[str, Any]) -> dict[str, Callable[[], bool]]:
     ):
         for path in targets[kind]:
             found[f"{attempt.__name__} {path}"] = partial(attempt, path)
-    for pid in targets["processes"]:
-        found[f"signals {pid}"] = partial(signals, pid)
+    for attempt_on in (signals, reaches_the_memory_of, traces, takes_a_file_of):
+        for pid in targets["processes"]:
+            found[f"{attempt_on.__name__} {pid}"] = partial(attempt_on, pid)
     return found | {
         "reaches an abstract socket": lambda: connects("\0" + targets["abstract"]),
         "reaches a port of the host": lambda: connects_by_tcp(targets["port"]),

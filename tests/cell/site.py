@@ -4,6 +4,7 @@
 
 import contextlib
 import json
+import shlex
 import socket
 import sys
 from pathlib import Path
@@ -19,7 +20,8 @@ GUEST_MEMORY = 64 * MIB
 
 
 class Site:
-    """A replica's folder with a cell around it, and a host with things in it that others want."""
+    """A replica's folder with a cell around it, and a host with things in it that others want: a
+    key that only its owner may read, and a process of his that has it open."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "replica"
@@ -27,6 +29,7 @@ class Site:
         self.own = self.folder / "ram.overlay"
         self.own.write_bytes(bytes(3 * 4096))
         self.secret = folder / "secret"
+        self.secret.touch(mode=0o600)
         self.secret.write_text("a key")
         self.drop = folder / "drop"
         self.drop.mkdir()
@@ -38,7 +41,8 @@ class Site:
         self._decoy("\0" + self.abstract)
         port = self._decoys.enter_context(socket.create_server(("127.0.0.1", 0)))
         self.port = port.getsockname()[1]
-        self.neighbour = HOST.start(["sleep", "600"], folder / "neighbour.log")
+        holds = f"exec sleep 600 < {shlex.quote(str(self.secret))}"
+        self.neighbour = HOST.start(["/bin/sh", "-c", holds], folder / "neighbour.log")
         seen = Seen(self.folder, readable=[ATTACKER], volumes=[self.own])
         made = Cells().room(seen, memory=GUEST_MEMORY, processors=1, kvm=False)
         assert isinstance(made, Cell)

@@ -23,7 +23,8 @@ DATA_LIMIT = 1 << 30
 
 @requires("root", "bwrap", "userns", "setpriv")
 def test_an_ordinary_users_cells_keep_everything(short_path: Path) -> None:
-    """The tree may lie where that user cannot go, so he gets a copy of what is needed."""
+    """His machines have his own user, as his key does: outside of a cell they read it. The tree may
+    lie where that user cannot go, so he gets a copy of what is needed."""
     tree, home = short_path / "tree", short_path / "home"
     for name in PACKAGES:
         shutil.copytree(name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))

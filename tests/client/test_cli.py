@@ -301,7 +301,7 @@ def test_a_killed_session_leaves_no_ssh_and_can_be_started_again(person: Person)
     assert len(now) == 1
     assert now != left
     person.sees("stop", "notes")
-    person.world.spots["a"].host._clear_forwarded()  # sshd leaves a killed client's sockets
+    person.world.spots["a"].host.tenants.clear_forwarded()  # sshd leaves a killed client's sockets
     assert eventually(lambda: nothing_is_left(person.world))
 
 

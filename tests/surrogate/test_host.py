@@ -448,7 +448,7 @@ def test_sockets_that_sshd_left_are_removed_and_living_ones_stay(site: Site) -> 
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(left))
     (site.settings.forwarded / "file").write_text("")
-    site.host._clear_forwarded()
+    site.host.tenants.clear_forwarded()
     assert sorted(path.name for path in site.settings.forwarded.iterdir()) == ["file", "home"]
 
 

@@ -181,3 +181,27 @@ def test_a_password_that_is_refused_is_no_service_without_trees() -> None:
     with pytest.raises(NoTree):
         sync.refresh(lambda question: (401, b""))
     assert sync.refresh(planted("tree").ask)
+
+
+@pytest.mark.parametrize("tells", ["infinity", "etags", "sync"])
+@pytest.mark.parametrize("named", [False, True])
+def test_room_that_is_told_unasked_changes_nothing(tells: str, named: bool) -> None:
+    """A service that says with each folder how much room is left, which others take meanwhile."""
+    cloud = Cloud(tells)
+    cloud.folders.add("/dav/a")
+    left = 0
+
+    def ask(question: DavQuestion) -> tuple[int, bytes]:
+        nonlocal left
+        left += 1
+        status, body = cloud.ask(question)
+        told = f'<quota-used-bytes xmlns="DAV:">{left}</quota-used-bytes></prop>'
+        return status, body.replace(b"</prop>", told.encode())
+
+    question = QUESTION.replace(b"<prop>", b"<prop><quota-used-bytes/>") if named else QUESTION
+    sync = TreeSync("/dav", question, "" if tells == "infinity" else tells, thorough=True)
+    assert sync.refresh(ask)
+    before = sync.mirror.state
+    assert (b"quota-used-bytes" in sync.mirror.whole()) is named
+    assert sync.refresh(ask)
+    assert named or sync.mirror.state == before

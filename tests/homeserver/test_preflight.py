@@ -1,0 +1,39 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the doctor says of the user that machines and the owner's key have."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from homeserver.preflight import preflight
+from homeserver.settings import HomeSettings
+from tests.needs import requires
+
+USER = 54321
+
+
+def warned(settings: HomeSettings, folder: Path) -> dict[str, str]:
+    """Severities, by remedy, of what it finds about that."""
+    found = preflight(settings, 1, folder / "authorized_keys")
+    return {one.remedy: one.severity for one in found if "owner's key" in one.what}
+
+
+@requires("root", "bwrap", "userns")
+@pytest.mark.parametrize(
+    "user, cell, severities",
+    [(0, "auto", []), (USER, "auto", ["warning"]), (USER, "off", ["fault"])],
+)
+def test_a_key_that_has_the_machines_user_is_told(
+    tmp_path: Path, user: int, cell: str, severities: list[str]
+) -> None:
+    settings = HomeSettings(data=tmp_path, cell=cell)  # type: ignore[arg-type]
+    settings.identity.parent.mkdir(mode=0o700)
+    settings.identity.touch(mode=0o600)
+    os.chown(settings.identity, user, user)
+    told = warned(settings, tmp_path)
+    assert list(told.values()) == severities
+    assert all(remedy for remedy in told)
+    assert warned(dataclasses.replace(settings, data=tmp_path / "none"), tmp_path) == {}
