@@ -114,6 +114,11 @@ class ClientSettings:
                 why=", ".join(sorted(unknown)),
                 fix="there are `metered` and `battery`",
             )
+        if self.media and not Path(self.media).is_absolute():
+            raise SettingsError(
+                f"media = {self.media!r} is in another place for each folder that you work in",
+                fix="give the whole path, such as /media/stick",
+            )
         Limit.parse(self.provisional)
         for name in (*self.surrogates, *([self.name] if self.name else [])):
             check_name(name, "host")

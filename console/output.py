@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Sequence
@@ -17,17 +18,19 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 10_000
 """Columns where the output is no terminal: a row is a line, for `grep` and `cut`."""
 
-_MOMENT = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?=$|[Z+-])")
-"""As JSON has it; for people without a T and without parts of a second."""
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+"""As JSON has it."""
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def show(rows: Any, *, as_json: bool, columns: Sequence[str] | None = None) -> None:
+def show(
+    rows: Any, *, as_json: bool, columns: Sequence[str] | None = None, empty: str = ""
+) -> None:
     """Print `rows`: as JSON exactly as given, else as a table.
 
     A list of dicts is a table with one line each (`columns` chooses and orders the keys); a dict
-    is a table of keys and values.
+    is a table of keys and values. empty: what a person is told in place of a table without rows.
     """
     if as_json:
         click.echo(json.dumps(rows, indent=2))
@@ -43,9 +46,11 @@ def show(rows: Any, *, as_json: bool, columns: Sequence[str] | None = None) -> N
         for key, value in rows.items():
             table.add_row(key.replace("_", " "), Text(_cell(key, value)))
     else:
-        names = list(columns or (rows[0].keys() if rows else []))
-        if not names:
+        if not rows:
+            if empty:
+                note(empty)
             return  # a line would be a row to `wc -l`
+        names = list(columns or rows[0].keys())
         for name in names:
             table.add_column(name.replace("_", " "), overflow="fold")
         for row in rows:
@@ -98,4 +103,13 @@ def _cell(key: str, value: Any) -> str:
         return ", ".join(f"{name} {_cell(key, item)}" for name, item in value.items()) or "-"
     if isinstance(value, list | tuple):
         return ", ".join(str(item) for item in value) or "-"
-    return _MOMENT.sub(r"\1 \2", str(value))
+    return _moment(value) if _MOMENT.fullmatch(str(value)) else str(value)
+
+
+def _moment(text: str) -> str:
+    """By the person's clock, as `forget --keep-daily` counts days."""
+    from datetime import datetime
+
+    with contextlib.suppress(ValueError, OverflowError):
+        return f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M:%S}"
+    return text

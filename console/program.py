@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import json
 import logging
 import queue
@@ -56,8 +57,11 @@ def run_program(group: click.Command, name: str) -> NoReturn:
     An error is one line on standard error. With --json among the arguments it is a JSON object
     with code, what, why and fix. SIGTERM unwinds like Ctrl-C does, so that everything is put away;
     while it is, further ones do nothing. A pipe that nobody reads ends it with 1, in silence: that
-    is click's doing.
+    is click's doing. What the person's character set lacks is printed by its number: the name of a
+    file can be any bytes.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:

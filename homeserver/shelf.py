@@ -77,11 +77,11 @@ class Shelf(Generic[R]):
             if record.name != name:
                 raise ValueError(f"it describes {record.name!r}")
         except FileNotFoundError:
-            known = ", ".join(self.names()) or "none yet"
+            known = ", ".join(self.names())
             raise NotFoundError(
                 f"no {self.kind} {name}",
-                why=f"{self.kind}s here: {known}",
-                fix=f"`satchel-home {self.kind} add` makes one, `{self.kind} ls` lists them",
+                why=f"here there is {known}" if known else "there is none yet",
+                fix=f"`satchel-home {self.kind} add` makes one",
             ) from None
         except (ValueError, RecursionError) as error:
             fix = f"put it back from a copy; `mv {path.parent}` away gives up all that it has"

@@ -39,7 +39,7 @@ def choose_driver(
             f"machines are domains of libvirt, of which {count} run and go on; it starts none until"
             f" there is {reason}"
         )
-    return QemuDriver(), f"machines are processes of QEMU; for libvirt there lacks {reason}"
+    return QemuDriver(), f"machines are processes of QEMU; domains of libvirt would need {reason}"
 
 
 def _probe(domains: LibvirtDriver) -> str:

@@ -21,7 +21,7 @@ def check_name(name: str, kind: str) -> str:
     """Give back `name`, or raise BadName saying that it cannot name a `kind`."""
     if not NAME.fullmatch(name):
         raise BadName(
-            f"{name[:80]!r} cannot name a {kind}",
+            f"{name[:80]!r} cannot name {'an' if kind[0] in 'aeiou' else 'a'} {kind}",
             why="a name has 1 to 63 of a-z, 0-9 and -, and - is neither first nor last",
         )
     return name

@@ -75,6 +75,7 @@ def play(port: int, *, once: bool, as_json: bool) -> None:
             )
             for name, link in trial.facts["pages"].items():
                 click.echo(f"web page, {name}: {link}", err=True)
+            click.echo(f"look at it: satchel --config {trial.facts['config']} whereis", err=True)
             click.echo("Ctrl-C ends it and removes everything but the built image.", err=True)
             ready()
             wait_for(queue.SimpleQueue())
@@ -111,7 +112,7 @@ class Trial:
         self._bed = Loopback((HERE, THERE))
         self._roles = Roles(self._bed, folder, self._images)
         self.url = ""
-        self.facts: dict[str, Any] = {"steps": {}}
+        self.facts: dict[str, Any] = {"steps": {}, "config": str(self._roles.client_config)}
 
     def at_home(self) -> None:
         """A service is built, launched, and put onto a stick."""

@@ -133,7 +133,7 @@ class Address:
             code, key = re.sub(r"[\s-]", "", text), ""
             host, port = _split(at)
         if not host:
-            raise UsageError("it is not said who shows the code", fix="say so with --at HOST")
+            raise UsageError("no host is named that shows the code", fix="name it with --at HOST")
         return cls(host, int(port) if port.isdecimal() and len(port) < 6 else 0, code, key)
 
 

@@ -18,6 +18,8 @@ from images import read_first, relocate
 from replay import eject_media
 from satchel.errors import UsageError
 
+NAME_ONE = "plug one in, then `satchel config set media FOLDER`"
+
 
 @click.group("media")
 def command() -> None:
@@ -29,10 +31,9 @@ def command() -> None:
 @click.pass_obj
 def ls(settings: ClientSettings, as_json: bool) -> None:
     """List the media that are mounted."""
+    awaited = f"plug in the one of {settings.media}" if settings.media else NAME_ONE
     rows = mounted_media(settings.media_keys)
-    show(rows, as_json=as_json)
-    if not rows:
-        note("no medium is mounted; `satchel whereis` says what is on one")
+    show(rows, as_json=as_json, empty=f"no medium is mounted: {awaited}")
 
 
 @command.command("eject")

@@ -8,7 +8,7 @@ import click
 
 from client.paths import Paths
 from client.settings import ClientSettings
-from console import json_option, note, show
+from console import json_option, show
 
 
 @click.group("path")
@@ -38,9 +38,8 @@ def add(settings: ClientSettings, surrogates: tuple[str, ...], as_json: bool) ->
 def ls(settings: ClientSettings, as_json: bool) -> None:
     """List the paths, the newest last."""
     rows = [{"path": " ".join(path)} for path in Paths(settings.state).all()]
-    show(rows, as_json=as_json, columns=("path",))
-    if not rows:
-        note("no path is known: `satchel path add SURROGATE SURROGATE` says where you go next")
+    empty = "no path is known: `satchel path add SURROGATE SURROGATE` says where you go next"
+    show(rows, as_json=as_json, columns=("path",), empty=empty)
 
 
 @command.command("rm")

@@ -10,7 +10,7 @@ import click
 
 from client.savings import saved_since
 from client.settings import ClientSettings
-from console import json_option, note, show
+from console import json_option, show
 
 COLUMNS = ("surrogate", "operations", "seconds", "bytes", "day")
 
@@ -35,6 +35,5 @@ def command(settings: ClientSettings, service: str | None, days: int, as_json: b
     counted, because home does not answer them as well.
     """
     rows = saved_since(settings.state, service, days)
-    show([asdict(row) for row in rows], as_json=as_json, columns=COLUMNS)
-    if not rows:
-        note("no session has used a surrogate in these days")
+    empty = "no session has used a surrogate in these days"
+    show([asdict(row) for row in rows], as_json=as_json, columns=COLUMNS, empty=empty)

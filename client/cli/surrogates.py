@@ -10,7 +10,7 @@ import click
 
 from client.nearby import nearby
 from client.settings import ClientSettings
-from console import json_option, note, show
+from console import json_option, show
 from wire import surrogates_here
 
 COLUMNS = ("name", "known", "address", "port", "round_trip_ms", "runs", "load_percent", "price")
@@ -31,6 +31,5 @@ def command(settings: ClientSettings, as_json: bool) -> None:
             seconds = row["round_trip_seconds"]
             row["round_trip_ms"] = None if seconds is None else seconds * 1000
             row["load_percent"] = row["load"]
-    show(rows, as_json=as_json, columns=COLUMNS)
-    if not rows:
-        note("none is near or known: `satchel pair CODE --at HOST --name NAME` gets to know one")
+    empty = "none is near or known: `satchel pair CODE --at HOST --name NAME` gets to know one"
+    show(rows, as_json=as_json, columns=COLUMNS, empty=empty)

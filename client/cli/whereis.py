@@ -41,7 +41,8 @@ def command(settings: ClientSettings, service: str | None, as_json: bool) -> Non
         if each["client"]:
             rows.append(_row(each["name"], each["client"], "client", "in use", None))
     found = [row for row in rows if service in (None, row["service"])]
-    show(found, as_json=as_json, columns=COLUMNS)
+    empty = "" if failed else f"{service or 'no service'} is nowhere that this client knows"
+    show(found, as_json=as_json, columns=COLUMNS, empty=empty)
     if failed:
         raise failed
 

@@ -30,4 +30,5 @@ def command(context: Context, every: bool, as_json: bool) -> None:
         }
         for entry in (catalog.readable() if every else catalog.list())
     ]
-    show(rows, as_json=as_json, columns=("name", "version", "size", "created"))
+    empty = "the store has no volume: `satchel-home import FILE NAME` brings one"
+    show(rows, as_json=as_json, columns=("name", "version", "size", "created"), empty=empty)

@@ -74,10 +74,10 @@ def init(
     if unsealed and recipients:
         raise UsageError("an unsealed medium needs no keys", fix="leave out --for or --unsealed")
     seal = None if unsealed else _seal(context.settings, recipients)
-    if not root.is_mount():
-        note(f"{root} is a folder and no mounted medium: what is written there stays on this disk.")
     with Media.init(root, seal, context.settings.media_keys) as media:
         made = {"media": str(root), "uuid": media.uuid, "sealed": media.seal is not None}
+    if not root.is_mount():
+        note(f"{root} is a folder and no mounted medium: what is written there stays on this disk.")
     show(made | ({"phrase": seal.phrase} if seal else {}), as_json=as_json)
     if seal and not as_json:
         note("Write the phrase down. It is kept nowhere, and opens the medium without home.")
@@ -137,10 +137,9 @@ def ls(context: Context, media: str | None, as_json: bool) -> None:
     """List the checkpoints on MEDIA, or all media."""
     keys = context.settings.media_keys
     rows = media_contents(find_media(media), keys) if media else mounted_media(keys)
-    show(rows, as_json=as_json, columns=ON_MEDIUM if media else MOUNTED)
-    if not rows:
-        where = f"on {media}" if media else "on anything that is mounted"
-        note(f"no checkpoint {where}: `satchel-home checkpoint SERVICE --media PATH` writes one")
+    where = f"on {media}" if media else "on anything that is mounted"
+    empty = f"no checkpoint {where}: `satchel-home checkpoint SERVICE --media PATH` writes one"
+    show(rows, as_json=as_json, columns=ON_MEDIUM if media else MOUNTED, empty=empty)
 
 
 @command.command("sync")

@@ -82,7 +82,9 @@ def _changed(changes: Sequence[str]) -> dict[str, Any]:
 @click.pass_obj
 def ls(context: Context, as_json: bool) -> None:
     """List the services, with their state and operations."""
-    show(context.daemon().get_json("/v1/services"), as_json=as_json, columns=COLUMNS)
+    rows = context.daemon().get_json("/v1/services")
+    empty = "no service is here: `satchel-home service add NAME` adds one, of an image"
+    show(rows, as_json=as_json, columns=COLUMNS, empty=empty)
 
 
 @command.command("rm")

@@ -156,7 +156,9 @@ def set_terms(
 @click.pass_obj
 def ls(context: Context, as_json: bool) -> None:
     """List the shares."""
-    show(context.daemon().get_json("/v1/shares"), as_json=as_json, columns=COLUMNS)
+    rows = context.daemon().get_json("/v1/shares")
+    empty = "no folder is shared: `satchel-home share add FOLDER` shares one"
+    show(rows, as_json=as_json, columns=COLUMNS, empty=empty)
 
 
 @command.command("rm")
@@ -207,7 +209,9 @@ def revoke(context: Context, share: str, service: str, surrogate: str, as_json: 
 @click.pass_obj
 def grants(context: Context, as_json: bool) -> None:
     """List the grants."""
-    show(context.daemon().get_json("/v1/share-grants"), as_json=as_json, columns=GRANT_COLUMNS)
+    rows = context.daemon().get_json("/v1/share-grants")
+    empty = "no grant: `satchel-home share grant SHARE SERVICE SURROGATE` makes one"
+    show(rows, as_json=as_json, columns=GRANT_COLUMNS, empty=empty)
 
 
 @command.command("mount")

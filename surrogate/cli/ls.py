@@ -19,4 +19,4 @@ COLUMNS = ("replica", "service", "state", "last_operation", "fetched_bytes")
 def command(settings: SurrogateSettings, as_json: bool) -> None:
     """List the replicas on this surrogate, of all clients."""
     replicas = operator_status(settings)["replicas"]
-    show(replicas, as_json=as_json, columns=COLUMNS)
+    show(replicas, as_json=as_json, columns=COLUMNS, empty="no replica runs here")

@@ -33,7 +33,8 @@ def command(context: click.Context, as_json: bool) -> None:
     if as_json:
         show(told, as_json=True)
         return
-    show(told["tenants"], as_json=False, columns=COLUMNS)
+    empty = "nobody was admitted: `satchel-surrogate admit` shows a guest what to type"
+    show(told["tenants"], as_json=False, columns=COLUMNS, empty=empty)
     for identity in told["banned"]:
         click.echo(f"banned: {identity}")
 

@@ -178,11 +178,6 @@ def test_nothing_is_cut_on_a_narrow_terminal(
     assert said == key + key
 
 
-def test_people_read_moments_without_parts_of_a_second(capsys: pytest.CaptureFixture[str]) -> None:
-    show([{"created": "2026-11-26T12:01:02.345678+00:00"}], as_json=False)
-    assert capsys.readouterr().out.split() == ["created", "2026-11-26", "12:01:02+00:00"]
-
-
 def test_a_table_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
     long = "x" * 500
     rows = [{"name": "a", "media_bytes": 5 << 20, "failure": f"[red]no[/] [/nope] {long}"}]

@@ -2,24 +2,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a person sees of answers without a terminal: in a pipe, a log, a file."""
 
+import json
 import os
+import shlex
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.needs import requires
+from tests.repository.tree import ROOT
+
 BIN = Path(sys.executable).parent
 
 
-def said(folder: Path, *words: str, language: str = "C") -> subprocess.CompletedProcess[str]:
+def person(folder: Path, **more: str) -> dict[str, str]:
+    """The environment of somebody who has nothing but this folder."""
     places = {
         f"XDG_{kind}": str(folder / kind.lower())
         for kind in ("CONFIG_HOME", "DATA_HOME", "STATE_HOME", "CACHE_HOME", "RUNTIME_DIR")
     }
+    return os.environ | places | {"COLUMNS": "80", "NO_COLOR": "1"} | more
+
+
+def said(
+    folder: Path, *words: str | Path, language: str = "C", **more: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [BIN / words[0], *words[1:]],
-        env=os.environ | places | {"LC_ALL": language, "COLUMNS": "80", "NO_COLOR": "1"},
+        env=person(folder, LC_ALL=language, **more),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -55,6 +68,9 @@ def test_a_list_in_the_settings_is_shown_as_it_is_written(tmp_path: Path) -> Non
 def test_an_answer_with_nothing_in_it_says_what_to_do(tmp_path: Path) -> None:
     assert "`satchel pair" in said(tmp_path, "satchel", "surrogates").stderr
     assert "no session" in said(tmp_path, "satchel", "stats").stderr
+    assert "`satchel config set media FOLDER`" in said(tmp_path, "satchel", "media", "ls").stderr
+    assert said(tmp_path, "satchel", "config", "set", "media", "/gone").returncode == 0
+    assert "plug in the one of /gone" in said(tmp_path, "satchel", "media", "ls").stderr
 
 
 def test_a_phrase_is_asked_for_on_a_terminal_only(tmp_path: Path) -> None:
@@ -66,3 +82,116 @@ def test_a_phrase_is_asked_for_on_a_terminal_only(tmp_path: Path) -> None:
 def test_a_surrogate_that_does_not_run_is_named_and_not_its_token(tmp_path: Path) -> None:
     done = said(tmp_path, "satchel-surrogate", "status")
     assert (done.returncode, "satchel-surrogate serve" in done.stderr) == (8, True)
+
+
+EMPTY = {
+    ("satchel-home", "ls"): "satchel-home import FILE NAME",
+    ("satchel-home", "service", "ls"): "satchel-home service add NAME",
+    ("satchel-home", "share", "ls"): "satchel-home share add FOLDER",
+    ("satchel-home", "share", "grants"): "satchel-home share grant SHARE SERVICE SURROGATE",
+}
+"""Lists of a home that has nothing, and what begins each."""
+
+
+def test_an_empty_list_of_home_says_which_command_begins_it(
+    short_path: Path,
+) -> None:
+    assert said(short_path, "satchel-home", "init").returncode == 0
+    home = subprocess.Popen(
+        [BIN / "satchel-home", "serve"],
+        env=person(short_path, LC_ALL="C"),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert home.stderr is not None
+    try:
+        assert any("answers at" in line for line in home.stderr)
+        for words, begins in EMPTY.items():
+            done = said(short_path, *words)
+            assert (done.returncode, done.stdout) == (0, ""), words
+            assert f"`{begins}`" in done.stderr
+        missing = said(short_path, "satchel-home", "launch", "guestbook").stderr
+        assert "no service guestbook: there is none yet; `satchel-home service add`" in missing
+    finally:
+        home.terminate()
+        home.wait()
+        home.stderr.close()
+
+
+@pytest.mark.parametrize("words", [("ls",), ("whereis",), ("whereis", "guestbook")])
+def test_no_header_stands_above_an_error(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = said(tmp_path, "satchel", *words)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 1)
+
+
+def test_a_moment_is_by_the_clock_of_who_asks_without_parts_of_a_second(tmp_path: Path) -> None:
+    """As the days are that `forget` counts."""
+    (tmp_path / "disk").write_bytes(b"content" * 4096)
+    said(tmp_path, "satchel-home", "init")
+    said(tmp_path, "satchel-home", "import", tmp_path / "disk", "disk")
+    shown = [
+        said(tmp_path, "satchel-home", "ls", TZ=zone).stdout.splitlines()[1].split()[-2:]
+        for zone in ("UTC", "JST-9")
+    ]
+    assert [len(word) for words in shown for word in words] == [10, 8] * 2
+    utc, tokyo = (datetime.fromisoformat(" ".join(words)) for words in shown)
+    assert tokyo - utc == timedelta(hours=9)
+    made = json.loads(said(tmp_path, "satchel-home", "ls", "--json", TZ="JST-9").stdout)
+    assert made[0]["created"].endswith("+00:00")
+
+
+@pytest.mark.parametrize(
+    ("name", "characters", "shown"),
+    [(b"b\xff", "utf-8", "b\\udcff"), ("日".encode(), "iso8859-9", "\\u65e5")],
+)
+def test_a_name_that_the_character_set_lacks_is_shown_by_number(
+    tmp_path: Path, name: bytes, characters: str, shown: str
+) -> None:
+    """As Python has it in the locales tr_TR and ja_JP, which this machine need not have."""
+    odd = tmp_path / os.fsdecode(name)
+    (tmp_path / "disk").write_bytes(b"content" * 4096)
+    said(tmp_path, "satchel-home", "init")
+    said(tmp_path, "satchel-home", "import", tmp_path / "disk", "disk")
+    locale = {"language": "C.UTF-8", "PYTHONIOENCODING": f"{characters}:strict"}
+    done = said(tmp_path, "satchel-home", "export", "disk", odd, **locale)
+    assert (done.returncode, done.stderr, odd.stat().st_size) == (0, "", 28672)
+    assert f"/{shown}" in done.stdout
+
+
+@pytest.mark.parametrize(("characters", "drawn"), [("utf-8", True), ("iso8859-9", False)])
+@requires("script")
+def test_a_qr_code_is_drawn_where_the_terminal_can(
+    tmp_path: Path, characters: str, drawn: bool
+) -> None:
+    show = (
+        "from console.invitation import show_code;"
+        "show_code('satchel://pair?code=1', '12345678', 'here', to_do='satchel pair')"
+    )
+    command = shlex.join([sys.executable, "-c", show])
+    argv = ["script", "-qec", command, "/dev/null"]
+    environment = person(tmp_path, PYTHONIOENCODING=f"{characters}:backslashreplace")
+    seen = subprocess.run(
+        argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=True, cwd=ROOT
+    ).stdout.decode(characters)
+    assert ("\u2588" in seen, "\\u2588" in seen) == (drawn, False)
+    assert "satchel pair 1234-5678 --at here" in seen
+
+
+def test_the_folder_of_the_medium_is_the_same_wherever_a_command_runs(tmp_path: Path) -> None:
+    done = said(tmp_path, "satchel", "config", "set", "media", "stick")
+    assert (done.returncode, "/media/stick" in done.stderr) == (2, True)
+    assert said(tmp_path, "satchel", "config", "get", "media").stdout.strip() == ""
+
+
+def test_a_folder_that_is_a_medium_already_is_told_just_that(tmp_path: Path) -> None:
+    said(tmp_path, "satchel-home", "init")
+    assert "stays on this disk" in said(tmp_path, "satchel-home", "media", "init", tmp_path).stderr
+    again = said(tmp_path, "satchel-home", "media", "init", tmp_path).stderr
+    assert "there is one already" in again
+    assert len(again.splitlines()) == 1
+
+
+def test_sentences_are_grammatical(tmp_path: Path) -> None:
+    assert "cannot name an image" in said(tmp_path, "satchel-home", "image", "try", "X").stderr
+    assert "no host is named" in said(tmp_path, "satchel", "pair", "1234-5678").stderr

@@ -537,7 +537,7 @@ def test_a_service_is_added_and_removed(bench: Bench) -> None:
     bench.home.remove_service("notes")
     assert bench.home.services() == []
     assert bench.left() == []
-    with pytest.raises(NotFoundError, match="services here: none yet"):
+    with pytest.raises(NotFoundError, match="there is none yet"):
         bench.home.service("notes")
     again = bench.running()
     assert (again.last_logged, executed(again)) == (0, 0)

@@ -80,6 +80,14 @@ def test_lintian_finds_nothing(packages: list[Path]) -> None:
     assert (checked.returncode, checked.stdout) == (0, "")
 
 
+def test_a_release_has_the_hashes_of_its_packages(packages: list[Path]) -> None:
+    """Those of these packages: scripts/package has come to its end."""
+    folder = packages[0].parent
+    subprocess.run(["sha256sum", "--strict", "--check", "SHA256SUMS"], cwd=folder, check=True)
+    listed = (folder / "SHA256SUMS").read_text()
+    assert [path.name for path in packages if path.name not in listed] == []
+
+
 def test_programs_say_their_version(root: CleanRoot) -> None:
     for program in PROGRAMS:
         assert root.run(program, "--version").startswith(f"{program}, version ")

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -181,6 +182,36 @@ def test_systemd_understands_a_unit(tmp_path: Path, unit: Path) -> None:
         text=True,
     )
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+def test_a_home_of_ones_own_starts_and_ends_as_its_unit_says(short_path: Path) -> None:
+    """By its own command, in a manager's place: `Type=notify`, and SIGTERM is success."""
+    (unit,) = (path for path in USER_UNITS if path.name == "satchel-home.service")
+    text = unit.read_text()
+    assert "\nType=notify\n" in text
+    (command,) = re.findall(r"^ExecStart=/usr/bin/(.+)$", text, re.MULTILINE)
+    environment = os.environ | {
+        "NOTIFY_SOCKET": str(short_path / "n"),
+        **{
+            f"XDG_{kind}": str(short_path / kind.lower())
+            for kind in ("CONFIG_HOME", "DATA_HOME", "STATE_HOME", "CACHE_HOME", "RUNTIME_DIR")
+        },
+    }
+    argv = [str(BIN / "satchel-home"), "init"]
+    subprocess.run(argv, check=True, env=environment, capture_output=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(environment["NOTIFY_SOCKET"])
+        manager.settimeout(SHOWN_SECONDS)
+        program, *words = command.split()
+        home = subprocess.Popen([BIN / program, *words], env=environment, stdin=subprocess.DEVNULL)
+        try:
+            assert manager.recv(4096) == b"READY=1"
+            home.terminate()
+            assert manager.recv(4096) == b"STOPPING=1"
+            assert home.wait(SHOWN_SECONDS) == 0
+        finally:
+            home.kill()
+            home.wait()
 
 
 @pytest.mark.parametrize("unit", SYSTEM_UNITS, ids=lambda unit: str(unit.name))

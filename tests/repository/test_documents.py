@@ -53,6 +53,17 @@ def test_every_link_resolves() -> None:
     assert not broken
 
 
+def test_every_picture_is_in_a_page() -> None:
+    shown = {
+        (page.parent / name).as_posix()
+        for page in pages()
+        for name in re.findall(r"\]\(([\w./-]+\.(?:svg|png))\)", tree.text(page))
+    }
+    pictures = {path.as_posix() for path in tree.files() if path.parent.name == "pictures"}
+    assert len(pictures) > 5
+    assert shown == pictures
+
+
 def test_files_and_folders_that_documents_name_are_there() -> None:
     """But for those of formats, which are below a home or on a medium."""
     tops = {path.parts[0] for path in tree.files() if len(path.parts) > 1}
