@@ -61,8 +61,8 @@ constexpr uint32_t kBatchLeaves = 64;
 // processor beside other programs looks like one that waits for the disk. See Chunks::Waiting.
 constexpr int kHastyLevel = -3;
 constexpr int LevelBy(double waiting) {
-  if (waiting < 0.6) return 0;
-  return waiting < 0.85 ? kHastyLevel : kFastLevel;
+  if (waiting < 0.25) return 0;
+  return waiting < 0.4 ? kHastyLevel : kFastLevel;
 }
 
 Status RunIngest(Chunks* chunks, const IngestPlan& plan, const ProgressFn& progress,

@@ -247,9 +247,9 @@ TEST_F(Writing, AnImportThatIsStoppedLeavesTheStoreAsItWasAcknowledged) {
 
 TEST(Levels, FollowFromHowMuchWaits) {
   EXPECT_EQ(LevelBy(0), 0);
-  EXPECT_EQ(LevelBy(0.59), 0);
-  EXPECT_EQ(LevelBy(0.7), kHastyLevel);
-  EXPECT_EQ(LevelBy(0.85), kFastLevel);
+  EXPECT_EQ(LevelBy(0.24), 0);
+  EXPECT_EQ(LevelBy(0.3), kHastyLevel);
+  EXPECT_EQ(LevelBy(0.4), kFastLevel);
   EXPECT_EQ(LevelBy(1.1), kFastLevel);
 }
 
