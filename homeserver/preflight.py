@@ -41,21 +41,13 @@ def _of_home(settings: HomeSettings) -> Iterator[Finding]:
 
 
 def _of_uid(settings: HomeSettings) -> Iterator[Finding]:
-    """Only root's daemon can give each cell a user of its own."""
+    """Without cells a machine has the user of the daemon, and so of the key."""
     owner = settings.identity.stat().st_uid
-    if owner == 0:
-        return
-    if settings.cell == "off" or lacking():
+    if owner and (settings.cell == "off" or lacking()):
         yield Finding(
             f"a machine that a guest has broken reads the owner's key {settings.identity}: no cell"
             " is around it, and its user is the key's",
             'say `cell = "auto"`, and install bubblewrap and allow user namespaces',
-        )
-    else:
-        yield Finding(
-            "machines have the user that the owner's key has: only their cells are between",
-            "a home of root's gives each of them another one: `sudo satchel-home init`, `serve`",
-            "warning",
         )
 
 

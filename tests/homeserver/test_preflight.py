@@ -24,7 +24,7 @@ def warned(settings: HomeSettings, folder: Path) -> dict[str, str]:
 @requires("root", "bwrap", "userns")
 @pytest.mark.parametrize(
     "user, cell, severities",
-    [(0, "auto", []), (USER, "auto", ["warning"]), (USER, "off", ["fault"])],
+    [(0, "auto", []), (USER, "auto", []), (USER, "off", ["fault"])],
 )
 def test_a_key_that_has_the_machines_user_is_told(
     tmp_path: Path, user: int, cell: str, severities: list[str]
