@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -114,7 +115,9 @@ class ClientSettings:
                 why=", ".join(sorted(unknown)),
                 fix="there are `metered` and `battery`",
             )
-        if self.media and not Path(self.media).is_absolute():
+        place = os.path.expanduser(self.media)  # noqa: PTH111 (unknown users stay)
+        object.__setattr__(self, "media", place)
+        if place and not place.startswith("/"):
             raise SettingsError(
                 f"media = {self.media!r} is in another place for each folder that you work in",
                 fix="give the whole path, such as /media/stick",

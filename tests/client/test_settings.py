@@ -42,6 +42,11 @@ def test_a_file_says_who_is_where(tmp_path: Path) -> None:
     assert settings.response_seconds == 5.0
 
 
+def test_the_folder_of_the_medium_may_begin_with_a_tilde(tmp_path: Path) -> None:
+    settings = load(ClientSettings, written(tmp_path, 'media = "~/stick"'))
+    assert settings.media == str(Path.home() / "stick")
+
+
 def test_without_a_file_there_is_neither_home_nor_surrogate(tmp_path: Path) -> None:
     settings = load(ClientSettings, tmp_path / "none.toml")
     assert settings.home == Peer()
@@ -65,6 +70,7 @@ def test_without_a_file_there_is_neither_home_nor_surrogate(tmp_path: Path) -> N
         ("colour = 1", "unknown key colour"),
         ("response-seconds = true", "response-seconds must be a number"),
         ("media = ", "cannot read"),
+        ('media = "~nobody-of-that-name/stick"', "give the whole path"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(tmp_path: Path, text: str, complaint: str) -> None:
