@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.store.inputs import Input, warm
 from bench.store.keepers import Keeper, Run
-from satchel.errors import SatchelError
+from satchel.errors import SatchelError, UnavailableError
 
 EXPORT = "export"
 
@@ -87,6 +87,10 @@ class Race:
         return max(run.peak_mb for run in self.runs[keeper, step])
 
     def fastest(self, step: str) -> str:
-        """The peer that deduplicates and took least for a step."""
+        """The peer that deduplicates and took least for a step. Raises UnavailableError."""
         peers = [kind.name for kind in self.peers if kind.deduplicates]
+        if not peers:
+            raise UnavailableError(
+                "no peer that deduplicates is installed", fix="run `scripts/bootstrap --peers`"
+            )
         return min(peers, key=lambda name: self.seconds(name, step))
