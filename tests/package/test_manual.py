@@ -184,6 +184,31 @@ def test_systemd_understands_a_unit(tmp_path: Path, unit: Path) -> None:
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
 
 
+NEVER_STARTS = {
+    "satchel-home.service": ["satchel-home", "serve"],
+    "satchel-mount@.service": ["satchel", "mount", "photos", "folder"],
+    "satchel@.service": ["satchel", "run", "notes"],
+}
+"""By units of a person, who has made no home and paired with none."""
+
+
+@pytest.mark.parametrize("unit", NEVER_STARTS)
+def test_what_cannot_start_is_not_started_again_and_again(tmp_path: Path, unit: str) -> None:
+    (text,) = (path.read_text() for path in USER_UNITS if path.name == unit)
+    program, *arguments = NEVER_STARTS[unit]
+    environment = os.environ | {"HOME": str(tmp_path), **xdg(tmp_path)}
+    argv = [str(BIN / program), *arguments]
+    ended = subprocess.run(argv, env=environment, check=False, timeout=120, cwd=tmp_path)
+    (codes,) = re.findall(r"^RestartPreventExitStatus=(.+)$", text, re.MULTILINE)
+    assert str(ended.returncode) in codes.split()
+
+
+def xdg(folder: Path) -> dict[str, str]:
+    """A person's folders, below this one."""
+    kinds = ("CONFIG_HOME", "DATA_HOME", "STATE_HOME", "CACHE_HOME", "RUNTIME_DIR")
+    return {f"XDG_{kind}": str(folder / kind.lower()) for kind in kinds}
+
+
 def test_a_home_of_ones_own_starts_and_ends_as_its_unit_says(short_path: Path) -> None:
     """By its own command, in a manager's place: `Type=notify`, and SIGTERM is success."""
     (unit,) = (path for path in USER_UNITS if path.name == "satchel-home.service")
@@ -192,10 +217,7 @@ def test_a_home_of_ones_own_starts_and_ends_as_its_unit_says(short_path: Path) -
     (command,) = re.findall(r"^ExecStart=/usr/bin/(.+)$", text, re.MULTILINE)
     environment = os.environ | {
         "NOTIFY_SOCKET": str(short_path / "n"),
-        **{
-            f"XDG_{kind}": str(short_path / kind.lower())
-            for kind in ("CONFIG_HOME", "DATA_HOME", "STATE_HOME", "CACHE_HOME", "RUNTIME_DIR")
-        },
+        **xdg(short_path),
     }
     argv = [str(BIN / "satchel-home"), "init"]
     subprocess.run(argv, check=True, env=environment, capture_output=True)
