@@ -244,6 +244,7 @@ class Chunks final : public PageSource, public RecordSource {
   Status TellFailed() REQUIRES(mutex_);
   Status TakeFailed() REQUIRES(mutex_);
   Status WriteQueued(uint64_t number) REQUIRES(mutex_);
+  Status RunWrite(PackWrite* write) REQUIRES(mutex_);
   Status WriteAllBefore(uint64_t number) REQUIRES(mutex_);
   void TakeBack() REQUIRES(mutex_);
   bool BeginSync() REQUIRES(mutex_);

@@ -82,14 +82,19 @@ Status Chunks::TakeFailed() {
 // mutex up meanwhile.
 Status Chunks::WriteQueued(uint64_t number) {
   for (PackWrite write; writer_.Take(number, &write);) {
-    mutex_.Unlock();
-    const Status status = write.Run();
-    mutex_.Lock();
-    writer_.Done(&write, status.ok());
-    written_.NotifyAll();
-    SATCHEL_RETURN_IF_ERROR(status);
+    SATCHEL_RETURN_IF_ERROR(RunWrite(&write));
   }
   return {};
+}
+
+// Gives the mutex up meanwhile.
+Status Chunks::RunWrite(PackWrite* write) {
+  mutex_.Unlock();
+  Status status = write->Run();
+  mutex_.Lock();
+  writer_.Done(write, status.ok());
+  written_.NotifyAll();
+  return status;
 }
 
 // Gives the mutex up meanwhile. A piece that somebody else fails to write is tried again here.
@@ -143,12 +148,8 @@ void Chunks::WriteInBackground() {
       wake_.Wait(&mutex_);
       continue;
     }
-    mutex_.Unlock();
-    Status status = write.Run();
-    mutex_.Lock();
-    writer_.Done(&write, status.ok());
+    Status status = RunWrite(&write);
     if (failed_.ok()) failed_ = std::move(status);
-    written_.NotifyAll();
   }
 }
 
