@@ -140,18 +140,16 @@ class LatestCopies:
         known = self.get(service)
         if accepted == copy.id:
             return
-        if why := _expired(copy, written_now()):
-            pass
-        elif known is None:
-            return
-        elif known.checkpoint != copy.id:
-            why = f"this client has known another one, {known.checkpoint}"
-        elif known.led_on:
-            why = "home's machine was used after that"
-        else:
-            return
-        what = f"the medium has an older state of {service}, of {copy.created}"
-        raise StateOlder(service, copy.id, what, why)
+        if why := _expired(copy, written_now()) or _not_newest(known, copy):
+            what = f"the medium has an older state of {service}, of {copy.created}"
+            raise StateOlder(service, copy.id, what, why)
+
+
+def _not_newest(known: KnownCopy | None, copy: Manifest) -> str:
+    """Why; empty where it is the newest, as far as this client knows."""
+    if known and known.checkpoint != copy.id:
+        return f"this client has known another one, {known.checkpoint}"
+    return "home's machine was used after that" if known and known.led_on else ""
 
 
 class Latest:

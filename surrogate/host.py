@@ -314,7 +314,10 @@ class Host:
             tenant.require_room(self._usage(tenant), self._limit)
             tenant.brought.add(wanted.roots)
             fetcher = Fetcher(self.store, sources, 1, self._exchange)
-            require = functools.partial(self._require_share, tenant)
+
+            def require() -> None:
+                tenant.require_room(self._keep_share(tenant), self._limit)
+
             staging = self._staged[name] = Staging(request, wanted.manifest, fetcher, require)
             mine = [replica for owner, replica in self._staged if owner == tenant.identity]
         for surplus in mine[:-STAGED_KEPT]:
@@ -367,22 +370,20 @@ class Host:
 
     def _end(self, hosted: HostedReplica) -> None:
         hosted.stop()
-        name = (hosted.tenant.identity, hosted.id)
         with self._lock:
-            if self._hosted.pop(name, None):
+            if self._hosted.pop(_name(hosted.id, hosted.tenant), None):
                 self._foresight.update(vars(hosted.foresight()))
                 hosted.tenant.meter(hosted, hosted.fetched, last=True)
         self._leave(hosted.tenant, hosted)
 
     def _leave(self, tenant: Tenant, ended: HostedReplica | Staging) -> None:
         self._shares.ended(tenant, ended.fetched, ended.roots)
-        self._shares.keep(tenant, self.usage(tenant).cache_bytes)
+        self._keep_share(tenant)
 
-    def _require_share(self, tenant: Tenant) -> None:
-        """Raises CapReached where it has brought too much for what has not ended."""
+    def _keep_share(self, tenant: Tenant) -> Usage:
         used = self.usage(tenant)
         self._shares.keep(tenant, used.cache_bytes)
-        tenant.require_room(used, self._limit)
+        return used
 
     def _live_roots(self, tenant: Tenant) -> list[TableRoot]:
         with self._lock:
@@ -519,7 +520,7 @@ class Host:
             try:
                 self._end_overfull()
                 for tenant in self.tenants.all():
-                    self._shares.keep(tenant, self.usage(tenant).cache_bytes)
+                    self._keep_share(tenant)
                 if time.monotonic() - swept > HOUSEKEEPING_SECONDS:
                     swept = time.monotonic()
                     self._end_idle()

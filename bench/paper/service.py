@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import Figure, figure
-from bench.move import bound
+from bench.move import first_response
 from bench.paper.storage import Checkpoints
-from testbed import Host, Profile, measure, plot, story
+from testbed import Host, measure, plot, story
 
 HOME_ONLY = "home only"
 EAGER = "after an eager transfer"
@@ -130,7 +130,7 @@ class Evaluation:
         made = self.with_media = play.moves[-1]
         paper = ("the paper", self.published.with_media)
         what = f"{self.label}: first response with media"
-        yield _first_response(what, made, self.profile, paper)
+        yield first_response(what, made, self.profile, paper)
         if made.replayed:
             alone, replay = made.first_response_seconds - _replay(made), _replay(made)
             self._resumed = Resumed(alone, replay / made.replayed)
@@ -198,7 +198,7 @@ class Evaluation:
         made = play.moves[-1]
         paper = ("the paper", self.published.without_media)
         what = f"{self.label}: first response without media, what is touched from home"
-        yield _first_response(what, made, self.profile, paper)
+        yield first_response(what, made, self.profile, paper)
         if made.replayed:
             alone = made.first_response_seconds - _replay(made)
             yield figure(f"{self.label}: the same without replay", alone, "s")
@@ -284,14 +284,6 @@ class Evaluation:
         """Of the last operations of a mode."""
         rows = [row for row in self._rows() if row["mode"] == mode][-self.operations :]
         return statistics.median(float(row["seconds"]) for row in rows)
-
-
-def _first_response(
-    what: str, made: story.Move, profile: Profile, paper: tuple[str, float]
-) -> Figure:
-    by, least = bound(made, profile)
-    least += made.operation_seconds
-    return figure(what, made.first_response_seconds, "s", against=paper, bound=(by, least))
 
 
 def _replay(move: story.Move) -> float:
