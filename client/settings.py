@@ -150,6 +150,11 @@ class ClientSettings:
         """`name`, or this host's."""
         return self.name or host_name()
 
+    @property
+    def mount_sockets(self) -> list[Path]:
+        """Where the mounts of this client answer; one that was killed does not."""
+        return sorted(self.run.glob("mount-*.sock"))
+
     def make_folders(self) -> None:
         """Make `run` and `data`, for this user alone; what is there already stays as it is."""
         for folder in (self.run, self.data):

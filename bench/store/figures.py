@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from bench.harness import Figure
 from bench.store.beside import settling_figures
 from bench.store.checkpoint import checkpoint_figures
+from bench.store.faults import fault_figures
 from bench.store.imports import import_figures, peer_figures
 from bench.store.media import media_figures
 from bench.store.rates import rate_figures
@@ -33,6 +34,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "scale": scale_figures,
     "reads": read_figures,
     "settled-reads": settled_read_figures,
+    "faults": fault_figures,
     "peers": peer_figures,
 }
 """What is measured, in this order; each takes a few minutes, and with small images much less."""

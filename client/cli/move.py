@@ -68,11 +68,12 @@ def command(
     own = Steps(spans := Spans(), "command", began=process_began())
     own.done("program starts")
     session = running_session(settings, service)
-    from client.shares import tell_mounts  # which needs what only daemons need
+    if settings.mount_sockets:
+        from client.shares import tell_mounts  # which needs what only daemons need
 
-    with suppress(SatchelError):  # home gets it all the same, only later
-        tell_mounts(settings, "offloaded", None, None)
-    own.done("tell mounts")
+        with suppress(SatchelError):  # home gets it all the same, only later
+            tell_mounts(settings, "offloaded", None, None)
+        own.done("tell mounts")
     answer = _moved(session, body, quiet=as_json)
     own.done("the session moves")
     told = answer.pop("trace", [])

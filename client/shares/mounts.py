@@ -83,7 +83,7 @@ def tell_mounts(
     `returned`. What each of them did; a mount that does not answer is left out. Raises what the
     mount says."""
     told = []
-    for place in sorted(settings.run.glob("mount-*.sock")):
+    for place in settings.mount_sockets:
         client = HttpClient(place, peer="the mount")
         try:
             about = client.get_json("/v1/status")
@@ -97,7 +97,7 @@ def tell_mounts(
 
 def mounts(settings: ClientSettings) -> Iterator[dict[str, Any]]:
     """The status of every mount of this client that answers."""
-    for place in sorted(settings.run.glob("mount-*.sock")):
+    for place in settings.mount_sockets:
         try:
             yield HttpClient(place, peer="the mount").get_json("/v1/status")
         except SatchelError:

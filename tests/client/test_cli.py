@@ -137,6 +137,7 @@ def test_run_use_look_move_and_stop(person: Person) -> None:
     hosts = {e["args"]["name"]: e["pid"] for e in events if e["name"] == "process_name"}
     assert {*hosts} == {"client", "a", "b", "home"}
     (whole,) = (e for e in events if e["name"] == "the session moves")
+    assert "tell mounts" not in {e["name"] for e in events}  # what takes long to import, for none
     (steps,) = ({e["name"] for e in events if e["pid"] == n} for h, n in hosts.items() if h == "b")
     assert "guest answers" in steps
     inside = [e for e in events if e["ph"] == "X" and e["cat"] != "command"]
