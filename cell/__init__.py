@@ -14,12 +14,14 @@ confine (a process of ours confines itself).
 docs/cell.md tells what it keeps out.
 """
 
-from cell.cells import CellImpossible, Cells, Setting, lacking, left, let_cells_read
+from cell.cells import CellImpossible, Cells, Setting, lacking, left, let_cells_read, weigh
 from cell.confine import ConfinementImpossible, confine
+from cell.groups import EVERYBODY
 from cell.groups import clear as clear_groups
 from cell.room import Cell, CellFailed, Seen
 
 __all__ = [
+    "EVERYBODY",
     "Cell",
     "CellFailed",
     "CellImpossible",
@@ -32,4 +34,5 @@ __all__ = [
     "lacking",
     "left",
     "let_cells_read",
+    "weigh",
 ]

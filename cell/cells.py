@@ -162,6 +162,13 @@ def left(folder: Path) -> Room:
     return Cell.adopt(folder) or HOST
 
 
+def weigh(folder: Path, weight: int) -> None:
+    """What the machine of that folder gets of processors and disk, see Groups.weigh. Where it has
+    no cell, nothing changes."""
+    if cell := Cell.adopt(folder):
+        cell.groups.weigh(weight)
+
+
 def lacking() -> str:
     """What this host lacks for cells, one clause; empty if it makes one."""
     if shutil.which("bwrap") is None:

@@ -30,6 +30,9 @@ PARTS = ("machine", "helpers")
 CONTROLLERS = ("memory", "cpu", "pids", "io")
 
 CPU_PERIOD_US = 100_000
+EVERYBODY = 100
+"""The weight that Linux gives a group."""
+
 REMOVE_SECONDS = 5.0
 
 _VERSION_1 = {"memory": "memory", "cpu": "cpu", "pids": "pids", "io": "blkio"}
@@ -38,12 +41,11 @@ _VERSION_1 = {"memory": "memory", "cpu": "cpu", "pids": "pids", "io": "blkio"}
 @dataclass(frozen=True)
 class Share:
     """What one part may take. memory: bytes. processors: how many it may keep busy. tasks:
-    processes and threads. io_weight: of 1 to 1000, 100 is what everybody has."""
+    processes and threads."""
 
     memory: int
     processors: float
     tasks: int
-    io_weight: int = 50
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,22 @@ class Groups:
     def tasks(self, part: str) -> list[str]:
         """The files into which a process of that part writes itself."""
         return [str(folder / "cgroup.procs") for folder in self.folders.get(part, ())]
+
+    def weigh(self, weight: int) -> None:
+        """What it gets of processors and disk while others want them, by their weights: 1 to 1000,
+        and EVERYBODY until this is called. Where the kernel has no such weight, nothing changes."""
+        values = {
+            "cpu.weight": weight,
+            "cpu.shares": weight * 1024 // EVERYBODY,
+            "io.weight": f"default {weight}",
+            "blkio.weight": max(weight, 10),
+            "blkio.bfq.weight": weight,
+        }
+        for folder in {folder.parent for folders in self.folders.values() for folder in folders}:
+            for name, value in values.items():
+                if (folder / name).exists():
+                    with contextlib.suppress(OSError):
+                        (folder / name).write_text(str(value))
 
     def remove(self) -> None:
         """Once its processes have ended. What cannot be removed stays, and that is logged."""
@@ -147,7 +165,7 @@ def _version_1(controller: str, share: Share) -> dict[str, str]:
         "memory": {"memory.limit_in_bytes": str(share.memory)},
         "cpu": {"cpu.cfs_period_us": str(CPU_PERIOD_US), "cpu.cfs_quota_us": quota},
         "pids": {"pids.max": str(share.tasks)},
-        "io": {"blkio.weight": str(share.io_weight), "blkio.bfq.weight": str(share.io_weight)},
+        "io": {"blkio.weight": str(EVERYBODY), "blkio.bfq.weight": str(EVERYBODY)},
     }[controller]
 
 
@@ -156,7 +174,7 @@ def _unified(controller: str, share: Share) -> dict[str, str]:
         "memory": {"memory.max": str(share.memory), "memory.swap.max": "0"},
         "cpu": {"cpu.max": f"{int(share.processors * CPU_PERIOD_US)} {CPU_PERIOD_US}"},
         "pids": {"pids.max": str(share.tasks)},
-        "io": {"io.weight": f"default {share.io_weight}"},
+        "io": {"io.weight": f"default {EVERYBODY}"},
     }[controller]
 
 

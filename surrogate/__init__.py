@@ -12,6 +12,7 @@ SHA-256 it knows.
 - prefetch: a checkpoint's working set, fetched ahead of the machine
 - readahead: what a machine will touch next, as its profile says; window: how much of it
 - hosted: one client's replica here
+- foreground: which machines go first, by what is asked of them
 - host: admission, all replicas, the chunk cache
 - site: what serves every replica: media plugged in here, peers
 - metrics: numbers for Prometheus
@@ -26,6 +27,7 @@ from satchel.deferred import deferred
 if TYPE_CHECKING:
     from surrogate.api import surrogate_app
     from surrogate.fetching import Coverage, Fetcher, Prior, Source
+    from surrogate.foreground import BACKGROUND
     from surrogate.host import Host
     from surrogate.prefetch import Coming, Prefetcher
     from surrogate.readahead import Readahead
@@ -35,6 +37,7 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "BACKGROUND",
     "Coming",
     "Coverage",
     "Fetcher",

@@ -452,7 +452,7 @@ class Host:
             try:
                 owner = (path.parent / OWNER).read_text(encoding="ascii")
                 tenant = self.tenants.admit(owner)
-                left = functools.partial(_left, tenant)
+                left = tenant.left_socket
                 wanted = Wanted.by(CreateReplica.from_bytes(path.read_bytes()), left, self._nodes)
             except (SatchelError, OSError, ValueError) as error:
                 logger.warning("%s: %s", path, error)
@@ -519,6 +519,8 @@ class Host:
         while not self._closing.wait(WRITTEN_SECONDS):
             try:
                 self._end_overfull()
+                for hosted in self.replicas():
+                    hosted.foreground.look()
                 for tenant in self.tenants.all():
                     self._keep_share(tenant)
                 if time.monotonic() - swept > HOUSEKEEPING_SECONDS:
@@ -573,12 +575,6 @@ def _readahead(
 
 def _name(replica: str, tenant: Tenant | None) -> Name:
     return (tenant.identity if tenant else ACCOUNT, ReplicaId(replica))
-
-
-def _left(tenant: Tenant, path: str) -> Path:
-    """Where a socket was forwarded to the surrogate before. Its client may be away at the moment,
-    and forward it there again."""
-    return tenant.forwarded / Path(path).name
 
 
 def _check_volumes(manifest: Manifest, most_gib: int, host: str) -> None:

@@ -13,7 +13,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
+from cell import weigh
 from chunkstore import Foresight, Store, TableRoot
 from images import Manifest
 from overlay import ReadAbandoned, Volume
@@ -32,6 +34,7 @@ from satchel.ids import ReplicaId
 from satchel.spans import Spans
 from surrogate.carried import Standby, delta_maker, frozen_at
 from surrogate.fetching import Fetcher, Passing, Tally
+from surrogate.foreground import Foreground
 from surrogate.handover import hand_over, taken_over
 from surrogate.pages_ahead import PagesAhead
 from surrogate.prefetch import Prefetcher
@@ -101,6 +104,7 @@ class HostedReplica:
         self._readahead = readahead
         self._pages_ahead = PagesAhead(fetcher, self._is_quiet, replica.flush)
         self._operation_seconds = operation_seconds
+        self.foreground = Foreground(partial(weigh, replica.run_dir), always=self._leads)
         self.standby = Standby(replica) if request.standby and not adopt else None
         self._created = self._heard = time.monotonic()
         self._started_seconds: float | None = None
@@ -240,6 +244,7 @@ class HostedReplica:
         if self._stop.is_set():
             raise was_stopped(self.id)
         self.touch()
+        self.foreground.note()
         first = self._first_response is None
         if self._readahead:
             self._readahead.look()
@@ -290,6 +295,11 @@ class HostedReplica:
         self.tenant.brought.add([*frozen.volumes.values(), frozen.device_state])
         self._request = frozen_at(self._request, frozen)
         path.write_bytes(self._request.to_bytes())
+
+    def _leads(self) -> bool:
+        """Whether it is the one that executes a carried service."""
+        waits = self.standby is not None and self.standby.stands
+        return self.replica.spec.streams and not waits
 
     def _stands_by(self) -> bool:
         """Whether deltas are waited for, and nothing is fetched ahead any more."""

@@ -147,6 +147,11 @@ class Tenant:
             self._turn_day()
             return self._day_bytes
 
+    def left_socket(self, path: str) -> Path:
+        """Where the socket of that path was forwarded to before. Its client may be away at the
+        moment, and forward it there again."""
+        return self.forwarded / Path(path).name
+
     def count(self, size: int) -> None:
         """Bytes went to it, or came from it."""
         with self._lock:

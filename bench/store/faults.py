@@ -60,9 +60,7 @@ def fault_figures(quick: bool) -> Iterator[Figure]:
         )
         label, against = f"page fault, {threads} threads", "userfaultfd"
         limit = AT_LEAST if threads == 1 else None
-        yield figure(
-            label, ours[0], "us", against=(against, other[0]), at_most=limit, bound=bound
-        )
+        yield figure(label, ours[0], "us", against=(against, other[0]), at_most=limit, bound=bound)
         yield figure(f"{label}: rate", ours[1], "touches/s", against=(against, other[1]))
 
 

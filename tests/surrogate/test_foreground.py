@@ -1,0 +1,42 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which replica goes first, by what is asked of it."""
+
+import pytest
+
+from cell import EVERYBODY
+from surrogate import foreground
+from surrogate.foreground import BACKGROUND, Foreground
+
+
+@pytest.fixture
+def weights() -> list[int]:
+    return []
+
+
+def test_a_replica_of_which_nobody_asks_gives_way_until_somebody_does(
+    weights: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Foreground(weights.append, always=lambda: False)
+    one.look()
+    assert weights == []  # it starts, and somebody waits
+    monkeypatch.setattr(foreground, "FOREGROUND_SECONDS", 0.0)
+    one.look()
+    one.look()
+    assert weights == [BACKGROUND]
+    one.note()
+    one.note()
+    assert weights == [BACKGROUND, EVERYBODY]
+
+
+def test_what_leads_a_carried_service_stays_in_front(
+    weights: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreground, "FOREGROUND_SECONDS", 0.0)
+    leads = True
+    one = Foreground(weights.append, always=lambda: leads)
+    one.look()
+    assert weights == []
+    leads = False
+    one.look()
+    assert weights == [BACKGROUND]
