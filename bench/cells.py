@@ -4,8 +4,8 @@
 
 resume: in a cell and without one, in turns. load: how long operations of one replica take while the
 guest of another, in its cell, takes all that it gets; by what they take while that one is stopped.
-foreground: how long they take beside three guests that keep processors busy, and of which nobody asks
-anything; by what they take while those have the same weight.
+foreground: how long they take beside three guests that keep processors busy, and are asked nothing;
+by what they take while those have the same weight.
 
 Everything that is fetched is there already, so nothing hides the cost behind a link: the time until
 the machine runs and answers its first request is that of starting three programs and of the blocks
