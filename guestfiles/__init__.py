@@ -20,25 +20,32 @@ guest, and how long), keeper, performer, record, messages (what a surrogate and 
 to each other), distant.
 """
 
-from guestfiles import messages
-from guestfiles.calls import Answered, Call, CallHost, Keeper
-from guestfiles.counts import CallName
-from guestfiles.distant import DistantKeeper
-from guestfiles.edge import EdgeKeeper
-from guestfiles.gate import Gate
-from guestfiles.host import (
-    GuestOperations,
-    GuestShares,
-    MemberHost,
-    Served,
-    ShareHost,
-    SharesBusy,
-    SharesUnserved,
-)
-from guestfiles.keeper import CallKeeper, DistantLine
-from guestfiles.kernel import ShareMessageInvalid
-from guestfiles.line import SharesGone, SharesLine
-from guestfiles.record import CallRecord
+from typing import TYPE_CHECKING
+
+from satchel.deferred import deferred
+
+if TYPE_CHECKING:
+    from guestfiles import messages
+    from guestfiles.calls import Answered, Call, CallHost, Keeper
+    from guestfiles.counts import CallName
+    from guestfiles.distant import DistantKeeper
+    from guestfiles.edge import EdgeKeeper
+    from guestfiles.gate import Gate
+    from guestfiles.host import (
+        GuestOperations,
+        GuestShares,
+        MemberHost,
+        Served,
+        ShareHost,
+        SharesBusy,
+        SharesUnserved,
+    )
+    from guestfiles.keeper import CallKeeper, DistantLine
+    from guestfiles.kernel import ShareMessageInvalid
+    from guestfiles.line import SharesGone, SharesLine
+    from guestfiles.record import CallRecord
+else:
+    __getattr__ = deferred(__name__)
 
 __all__ = [
     "Answered",

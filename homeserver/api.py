@@ -62,7 +62,8 @@ from flask.json.provider import DefaultJSONProvider
 from chunkstore import answering_places
 from homeserver import carried_api
 from homeserver.carried_api import carried_routes
-from homeserver.carry import ALL_OF_IT, Doubtful
+from homeserver.carry import ALL_OF_IT
+from homeserver.doubtful import Doubtful
 from homeserver.edge import EdgeDoors, ShareGrant
 from homeserver.home import Home
 from homeserver.records import CheckpointNotFound, NewService

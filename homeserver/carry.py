@@ -18,7 +18,6 @@ without taking one (`sync`) is the same without 2.
 
 from __future__ import annotations
 
-import enum
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,10 +26,11 @@ from pathlib import Path
 
 from chunkstore import Media, MediaDamaged, SealKeys, Store
 from homeserver.budget import LeftOut, budget_on, write_part
+from homeserver.doubtful import Doubtful
 from homeserver.service import Checkpoint, Service
 from images import SIGNATURE_NAMESPACE, Relocated, Written, oldest_on, relocate, write_checkpoints
 from replay import Log, OperationsCut, OperationsDoubtful
-from satchel.errors import ConflictError, UsageError
+from satchel.errors import ConflictError
 from satchel.ids import OperationNumber
 from satchel.progress import Progress, silent
 from wire import SignatureInvalid, signer_of
@@ -46,26 +46,6 @@ LEAD_BATCH = 256
 
 ALL_OF_IT = -1
 """In a message, the budget of a medium that gets everything."""
-
-
-class Doubtful(enum.Enum):
-    """What home does with operations on a medium that lack the seal of the service's key."""
-
-    REFUSE = "refuse"
-    """They stay where they are, and OperationsDoubtful says so."""
-    ACCEPT = "accept"
-    """They are the owner's: home executes them."""
-    DROP = "drop"
-    """They are removed from the medium, with all that follows them."""
-
-    @classmethod
-    def of(cls, word: str) -> Doubtful:
-        """Raises UsageError."""
-        try:
-            return cls(word)
-        except ValueError:
-            known = ", ".join(one.value for one in cls)
-            raise UsageError(f"{word!r} is no way with doubtful operations", why=known) from None
 
 
 class MediaOfOthers(ConflictError):

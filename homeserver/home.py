@@ -17,7 +17,8 @@ from chunkstore import MEDIA_KEY_NAMESPACE, Catalog, Sign, Store, StoreFull
 from guestfiles import CallHost, CallKeeper, ShareHost
 from homeserver import upkeep
 from homeserver.call_keepers import CallKeepers
-from homeserver.carry import Carried, Doubtful, Synced, carry, defragment, sync
+from homeserver.carry import Carried, Synced, carry, defragment, sync
+from homeserver.doubtful import Doubtful
 from homeserver.egress_doors import EgressDoors
 from homeserver.guests import HomeShares
 from homeserver.machines import HomeClosing, Machines

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chunkstore import Media, Seal, SealedBefore, SealKeys, Sign, new_seal
-from homeserver.carry import Doubtful, MediaOfOthers, reconcile, refuse_others
+from homeserver.carry import MediaOfOthers, reconcile, refuse_others
+from homeserver.doubtful import Doubtful
 from homeserver.service import Service
 from replay import Log, remove_log
 from satchel.errors import UsageError

@@ -48,9 +48,10 @@ if TYPE_CHECKING:
         ServiceTimeout,
     )
     from replay.diagnosis import Cause, Difference, examine, explain
+    from replay.durability import Durability
     from replay.ejecting import Ejected, eject_media
     from replay.guards import Guard, StreamRefused
-    from replay.log import Durability, Log, LogBusy, LogState, OperationsCut, TornEnd
+    from replay.log import Log, LogBusy, LogState, OperationsCut, TornEnd
     from replay.operations import (
         MAX_PAYLOAD,
         Begun,

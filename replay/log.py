@@ -31,9 +31,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
 
 from replay.chain import SEAL_SIZE, TRAILER_SIZE, UNSEALED, encode_trailer, seal
+from replay.durability import Durability
 from replay.operations import Operation, OperationGap, RecordInvalid
 from replay.secrecy import conceal, opens, reveal
 from replay.segments import (
@@ -57,9 +57,6 @@ from replay.segments import (
 from satchel.errors import ConflictError, NotFoundError, SatchelError, StateError
 from satchel.files import open_regular
 from satchel.ids import OperationNumber
-
-Durability = Literal["each", "interval", "off"]
-"""When an append is on the medium: as it returns, within `interval_s`, or when the system likes."""
 
 SEGMENT_BYTES = 1 << 20
 """What a segment has from its beginning. A new one begins where a record does not fit."""

@@ -20,47 +20,54 @@ differs between them is who fetches a missing chunk, and that is an argument.
 - recorder: watches what a machine touches, for the profile
 """
 
-from replica.attachment import RAM
-from replica.delta import Delta, DeltaInvalid
-from replica.delta import apply as apply_delta
-from replica.delta import between as delta_between
-from replica.delta import decode as decode_delta
-from replica.delta import encode as encode_delta
-from replica.delta_maker import DeltaMaker, MadeDelta, tables_of
-from replica.door import StreamDoor
-from replica.folder import sweep
-from replica.pieces import PIECE_BYTES, PIECE_SECONDS, LongAnswer, LongAnswers, PieceGone
-from replica.profile import (
-    AWAY,
-    IDLE,
-    RESUME,
-    RUN_BLOCKS,
-    STEADY,
-    Access,
-    Profile,
-    RunKey,
-    Temperature,
-    first_of,
-    observed,
-    run_of,
-)
-from replica.profile_format import ProfileInvalid
-from replica.profile_format import decode as decode_profile
-from replica.profile_format import encode as encode_profile
-from replica.recorder import Recorder
-from replica.replica import BOOT_SECONDS, Replica
-from replica.states import (
-    Frozen,
-    ReplicaFailed,
-    ReplicaState,
-    WrongGuest,
-    WrongReplicaState,
-    was_stopped,
-)
-from replica.working_set import BLOCK_LIMIT as WORKING_SET_LIMIT
-from replica.working_set import HASTY_PRESET, Frame, Run, WorkingSetInvalid, directory_size
-from replica.working_set import decode as decode_working_set
-from replica.working_set import encode as encode_working_set
+from typing import TYPE_CHECKING
+
+from satchel.deferred import deferred
+
+if TYPE_CHECKING:
+    from replica.attachment import RAM
+    from replica.delta import Delta, DeltaInvalid
+    from replica.delta import apply as apply_delta
+    from replica.delta import between as delta_between
+    from replica.delta import decode as decode_delta
+    from replica.delta import encode as encode_delta
+    from replica.delta_maker import DeltaMaker, MadeDelta, tables_of
+    from replica.door import StreamDoor
+    from replica.folder import sweep
+    from replica.pieces import PIECE_BYTES, PIECE_SECONDS, LongAnswer, LongAnswers, PieceGone
+    from replica.profile import (
+        AWAY,
+        IDLE,
+        RESUME,
+        RUN_BLOCKS,
+        STEADY,
+        Access,
+        Profile,
+        RunKey,
+        Temperature,
+        first_of,
+        observed,
+        run_of,
+    )
+    from replica.profile_format import ProfileInvalid
+    from replica.profile_format import decode as decode_profile
+    from replica.profile_format import encode as encode_profile
+    from replica.recorder import Recorder
+    from replica.replica import BOOT_SECONDS, Replica
+    from replica.states import (
+        Frozen,
+        ReplicaFailed,
+        ReplicaState,
+        WrongGuest,
+        WrongReplicaState,
+        was_stopped,
+    )
+    from replica.working_set import BLOCK_LIMIT as WORKING_SET_LIMIT
+    from replica.working_set import HASTY_PRESET, Frame, Run, WorkingSetInvalid, directory_size
+    from replica.working_set import decode as decode_working_set
+    from replica.working_set import encode as encode_working_set
+else:
+    __getattr__ = deferred(__name__)
 
 __all__ = [
     "AWAY",

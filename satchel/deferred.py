@@ -28,24 +28,28 @@ from typing import Any
 
 def deferred(package: str) -> Callable[[str], Any]:
     """The `__getattr__` of a package: a name of its `from package.module import name` is imported
-    when it is asked for."""
+    when it is asked for, and so is a module of its `from package import module`."""
     module = sys.modules[package]
 
     @cache
-    def places() -> dict[str, str]:
+    def places() -> dict[str, tuple[str, str]]:
         source = ast.parse(Path(module.__file__ or "").read_bytes())
         imports = [node for node in ast.walk(source) if isinstance(node, ast.ImportFrom)]
         return {
-            alias.name: node.module
+            alias.asname or alias.name: (node.module, alias.name)
             for node in imports
-            if node.module and node.module.startswith(f"{package}.")
+            if node.module and f"{node.module}.".startswith(f"{package}.")
             for alias in node.names
         }
 
     def find(name: str) -> Any:
         if name not in places():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(places()[name]), name)
+        place, called = places()[name]
+        if place == package:
+            value: Any = importlib.import_module(f"{package}.{called}")
+        else:
+            value = getattr(importlib.import_module(place), called)
         setattr(module, name, value)
         return value
 

@@ -12,6 +12,13 @@ after what), node (a node that acts), home (tree, directory and write log of a s
 cannot mount), session (file sessions of applications). docs/shares.md tells the whole.
 """
 
-from shares import context, fuse, home, mount, node, preload, protocol, session
+from typing import TYPE_CHECKING
+
+from satchel.deferred import deferred
+
+if TYPE_CHECKING:
+    from shares import context, fuse, home, mount, node, preload, protocol, session
+else:
+    __getattr__ = deferred(__name__)
 
 __all__ = ["context", "fuse", "home", "mount", "node", "preload", "protocol", "session"]

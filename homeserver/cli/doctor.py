@@ -11,7 +11,6 @@ import click
 from console import exit_code, json_option, show_findings
 from homeserver.cli.context import Context
 from homeserver.cli.pair import authorized_keys_option, ssh_port_option
-from homeserver.preflight import preflight
 
 
 @click.command("doctor")
@@ -25,6 +24,8 @@ def command(context: Context, ssh_port: int, authorized_keys: Path, as_json: boo
     It says everything at once. Exits with 4 if something does not work. To compare replicas, use
     `satchel doctor SERVICE`.
     """
+    from homeserver.preflight import preflight  # which needs what only daemons need
+
     context.require_own_store()
     findings = preflight(context.settings, ssh_port, authorized_keys.expanduser())
     show_findings(findings, as_json=as_json)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import click
 
-from homeserver.carry import Doubtful
+from homeserver.doubtful import Doubtful
 
 doubtful_option = click.option(
     "--doubtful",

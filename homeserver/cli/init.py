@@ -9,7 +9,6 @@ import click
 from chunkstore import Store
 from console import json_option, show
 from homeserver.cli.context import Context
-from homeserver.home import Home, signers_line
 
 
 @click.command("init")
@@ -21,6 +20,8 @@ def command(context: Context, as_json: bool) -> None:
         Store.create(context.store).close()
         show({"store": str(context.store)}, as_json=as_json)
         return
+    from homeserver.home import Home, signers_line  # which needs what only daemons need
+
     Home.init(context.settings)
     answer = {
         "home": str(context.settings.data),

@@ -22,9 +22,10 @@ from chunkstore import (
 )
 from console import Desktop, bar, json_option, note, show
 from homeserver.budget import LINK_RATE, LINK_SECONDS, parse_size
-from homeserver.carry import ALL_OF_IT, Doubtful
+from homeserver.carry import ALL_OF_IT
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
+from homeserver.doubtful import Doubtful
 from homeserver.home import media_signing, owner_of
 from homeserver.media import media_contents, recover_media, verify_media
 from homeserver.plugged import sync_plugged

@@ -11,7 +11,6 @@ import click
 
 from console import json_option, program_path, show, show_code
 from homeserver.cli.context import Context
-from homeserver.home import signers_line
 from satchel.files import lines_of, write_lines
 from satchel.names import host_name
 from wire import (
@@ -63,6 +62,8 @@ def command(
     The code is good for two minutes and three tries. Type on the laptop what is shown. Then its key
     may use this home, and gets no shell. The laptop knows the keys of this host and its owner.
     """
+    from homeserver.home import signers_line  # which needs what only daemons need
+
     context.require_own_store()
     settings = context.settings
     place = host or own_address()

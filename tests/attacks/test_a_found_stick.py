@@ -13,7 +13,7 @@ from chunkstore import Media, MediaDamaged
 from client import Runner
 from client.checkpoints import Accepted
 from client.latest import StateOlder
-from homeserver.carry import Doubtful
+from homeserver.doubtful import Doubtful
 from replay import Log, LogCorrupt, Operation, OperationsDoubtful
 from replay.segments import SEGMENT_LIMIT
 from satchel.files import NotRegular

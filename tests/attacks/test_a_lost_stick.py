@@ -23,7 +23,7 @@ from chunkstore import (
 from client import Runner
 from client.checkpoints import Accepted
 from homeserver import Service
-from homeserver.carry import Doubtful
+from homeserver.doubtful import Doubtful
 from homeserver.media import media_contents, verify_media
 from replay import Log, Operation, OperationsDoubtful
 from satchel.errors import UsageError

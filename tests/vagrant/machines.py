@@ -192,6 +192,13 @@ class Laptop:
         """What it answers, as JSON."""
         return json.loads(self.types(*words, "--json"))
 
+    def may_see(self, *words: str) -> Any:
+        """The same; None if the program ends badly."""
+        argv = [str(BIN / "satchel"), *words, "--json"]
+        command, environment = self._room.command(argv, self.folder, self._variables)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
     def session(self, *words: str) -> subprocess.Popen[str]:
         """`satchel run` in the background."""
         argv = [str(BIN / "satchel"), "run", *words]

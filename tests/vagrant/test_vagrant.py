@@ -112,8 +112,9 @@ def write(laptop: Laptop, title: str) -> None:
 
 
 def state(laptop: Laptop, name: str) -> Any:
-    rows = {row["name"]: row["state"] for row in laptop.sees("status", "notes")["replicas"]}
-    return rows.get(name)
+    """Of that replica of the session; None where there is none, or no session yet."""
+    said = laptop.may_see("status", "notes")
+    return {row["name"]: row["state"] for row in said["replicas"]}.get(name) if said else None
 
 
 def use(laptop: Laptop) -> None:
