@@ -11,7 +11,6 @@ and the figure's name says that the time is the bytes over the rate of that pref
 from __future__ import annotations
 
 import csv
-import shutil
 import statistics
 import time
 from collections.abc import Iterator
@@ -298,11 +297,10 @@ class Evaluation:
         given."""
         play = self.play
         self.end()
-        b = play.roles.surrogates["b"]
-        b.stop()
-        shutil.rmtree(b.folder / "data")
+        play.roles.empty_surrogate("b")
         if checkpoints:
-            checkpoints.give(self.service, b.folder / "data" / "store")
+            data = play.roles.surrogates["b"].folder / "data"
+            checkpoints.give(self.service, data / "store")
         play.roles.restart_surrogate("b", empty=False)
         self._begin()
 
