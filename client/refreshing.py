@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from chunkstore import (
@@ -37,9 +37,9 @@ from images import (
     part_of,
     read_manifest,
 )
-from replica import DeltaInvalid, apply_delta, decode_delta
-from satchel.errors import SatchelError, StateError
-from satchel.ids import ZERO_REF, ChunkRef
+from replica import DeltaInvalid, Run, apply_delta, decode_delta, decode_profile
+from satchel.errors import IntegrityError, SatchelError, StateError
+from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from wire import ChunkClient, Link, Priority
 
 logger = logging.getLogger(__name__)
@@ -117,7 +117,10 @@ class Refresher:
         with self._store() as store:
             came = _Came(store, self._media, self._fetch)
             _apply(came, base, deltas)
-            refs = _differing(came, base, new.manifest)
+            volumes = _differing(came, base, new.manifest)
+            came.require(volumes)
+            _make_working_set(came, new.manifest)
+            refs = list(dict.fromkeys([*_first(came, new.manifest), *volumes]))
             came.require(refs)
             needed = [root for manifest in in_use for root in manifest.roots()]
             written = self._media.add(store, b"".join(refs))
@@ -169,6 +172,12 @@ class _Came:
                 if not here:
                     raise ChunkMissing("home does not have all of its newest checkpoint", ref=ref)
 
+    def read(self, root: TableRoot, offset: int, length: int) -> bytes:
+        """These bytes of a volume or blob, whose chunks are in the store then."""
+        while missing := self.store.missing_in(root, offset, length):
+            self.store.admit(self.records(missing))
+        return self.store.read(root, offset, length)
+
     def pages(self, root: TableRoot, numbers: Iterable[int]) -> None:
         """Have in the store the pages of a table above these blocks."""
         blocks = sorted(set(numbers))
@@ -195,14 +204,36 @@ def _apply(came: _Came, base: Manifest, deltas: Iterable[bytes]) -> None:
 
 
 def _differing(came: _Came, base: Manifest, new: Manifest) -> list[ChunkRef]:
-    """The references of what a checkpoint has otherwise than the one on the medium: what a resume
-    reads first comes first."""
+    """The references of what a checkpoint's volumes have otherwise than on the medium."""
     found: dict[ChunkRef, None] = {}
-    for root in new.first_roots():
-        found |= dict.fromkeys(_references(came, None, root))
     for name in sorted(new.volumes):
         found |= dict.fromkeys(_references(came, base.volumes.get(name), new.volumes[name]))
     return list(found)
+
+
+def _first(came: _Came, new: Manifest) -> Iterator[ChunkRef]:
+    """The references of what a resume reads first."""
+    for root in new.first_roots():
+        yield from _references(came, None, root)
+
+
+def _make_working_set(came: _Came, new: Manifest) -> None:
+    """Have in the store the working set that home has made of the profile and of what is here now.
+    Where other bytes come out (another liblzma), home is asked for its own."""
+    if new.working_set is None or new.profile is None:
+        return
+    try:
+        came.require(_references(came, None, new.profile))
+        profile = decode_profile(came.read(new.profile, 0, new.profile.size), new.volumes)
+
+        def read(run: Run) -> bytes:
+            start, length = run.first * BLOCK_SIZE, run.count * BLOCK_SIZE
+            return came.read(new.volumes[run.volume], start, length)
+
+        if came.store.import_bytes(profile.working_set(read)) != new.working_set:
+            logger.info("home's working set of %s is another one", new.service)
+    except IntegrityError as error:
+        logger.info("home's working set of %s is not made here: %s", new.service, error)
 
 
 def _references(came: _Came, old: TableRoot | None, new: TableRoot) -> list[ChunkRef]:

@@ -3,10 +3,11 @@
 """Home's checkpoints of a replayed service come onto the medium while the person thinks.
 
 A pause begins when the last operation is answered. In it home takes a checkpoint, unless its newest
-one has everything, and the medium gets what it lacks of that. Nothing is learnt of these: a working
-set would be more bytes than what has changed, and what the profile foresees is on the medium. The
-next replica begins there: it replays what came since, and not the whole day. Then the log is cut:
-it still leads on from the medium's older generation, and from where each replica is.
+one has everything, and the medium gets what it lacks of that. Nothing is learnt of these: the
+working set is what was foreseen before, as it is now. It is made at both ends, as it has more bytes
+than what changed. The next replica begins there: it replays what came since, and not the whole day.
+Then the log is cut: it still leads on from the medium's older generation, and from where each
+replica is.
 """
 
 from __future__ import annotations

@@ -203,6 +203,21 @@ class Machines:
             logger.warning("little is learnt of %s: %s", record.name, error)
         return learnt
 
+    def learnt_before(self, parent: Manifest | None, frozen: Frozen) -> Learnt:
+        """What goes with a later state of the machine of a checkpoint, where nothing more is learnt
+        of it. The working set is what was foreseen before, as it is now. A carried machine, which
+        somebody waits for, does without."""
+        learnt = Learnt(parent.profile if parent else None)
+        if parent is None or parent.working_set is None or "carry" in parent.adapter:
+            return learnt
+        try:
+            read = functools.partial(_content, self._store, frozen)
+            blob = self._profile(parent, frozen).working_set(read)
+            return replace(learnt, working_set=self._store.import_bytes(blob))
+        except SatchelError as error:
+            logger.warning("no working set of a copy of %s: %s", parent.service, error)
+            return learnt
+
     def _profile(self, manifest: Manifest | None, frozen: Frozen) -> Profile:
         if manifest is None or manifest.profile is None:
             return Profile()

@@ -358,7 +358,7 @@ class Service:
             prepared, parent = self._ready(), self.shelf.latest()
             replica = prepared.replica
             frozen, machine = replica.checkpoint(), replica.spec.to_json()
-            learnt = Learnt(parent.profile if parent else None)
+            learnt = self._machines.learnt_before(parent, frozen)
             return self._keep(parent, frozen, machine, prepared.adapter, learnt)
 
     def keep(self, parent: Manifest, frozen: Frozen) -> Checkpoint:

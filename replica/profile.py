@@ -32,11 +32,11 @@ import enum
 import itertools
 import math
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from replica.working_set import Run
+from replica.working_set import HASTY_PRESET, Run, encode
 
 RUN_BLOCKS = 16
 
@@ -185,6 +185,11 @@ class Profile:
             [run for run in part if name not in _LATER or run.volume not in fickle]
             for name, part in zip(names, self.parts(phases=names), strict=True)
         ]
+
+    def working_set(self, read: Callable[[Run], bytes]) -> bytes:
+        """What is foreseen, as it is in a later state of the machine. Who has this profile and that
+        state makes the same bytes. `read` gives the content of a run."""
+        return encode(self.foreseen(), read, preset=HASTY_PRESET)
 
     def fickle(self) -> frozenset[str]:
         """The volumes that lives use differently: of what two lives tell of, the blocks that the

@@ -177,15 +177,21 @@ class Roles:
         self._write_client_config()
 
     def restart_surrogate(self, name: str, *, empty: bool) -> None:
-        """Start a surrogate again, if `empty` with nothing but its keys: the client knows them."""
+        """Start a surrogate again, if `empty` with nothing but its keys."""
         role = self.surrogates[name]
         role.stop()
         if empty:
-            for kept in (role.folder / "data").glob("*"):
-                if kept.name != "identity":
-                    shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
+            self.empty_surrogate(name)
         role.start("surrogate.sock", [self.identity.public])
         self._write_client_config()
+
+    def empty_surrogate(self, name: str) -> None:
+        """Stop a surrogate, and leave it nothing but its keys: the client knows them."""
+        role = self.surrogates[name]
+        role.stop()
+        for kept in (role.folder / "data").glob("*"):
+            if kept.name != "identity":
+                shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
 
     def satchel(self, *argv: str | Path) -> Any:
         """Run a command of the client's program at the client; its JSON answer."""

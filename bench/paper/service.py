@@ -11,8 +11,8 @@ and the figure's name says that the time is the bytes over the rate of that pref
 from __future__ import annotations
 
 import csv
-import shutil
 import statistics
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,12 @@ EAGER = "after an eager transfer"
 
 PREFIX_SHARE = 0.2
 """Of the patience: how long a prefix is sent."""
+
+THINK_SECONDS = 900.0
+"""How long a person thinks at most until home's checkpoint is on the stick."""
+
+FIRST_RESPONSE_GOALS = {"desktop": 6.0}
+"""Seconds, over any links, after any number of operations."""
 
 SOONER_GOAL = 0.05
 TIMES_GOAL = 20.0
@@ -117,6 +123,7 @@ class Evaluation:
         play.operate(service, count, "a", HOME_ONLY)
         self._join_a()
         play.operate(service, count, "a", story.WITH)
+        yield from self._think()
         play.move(service, "b", story.WITH)
         play.operate(service, count, "b", story.WITH)
         home, near = self._median(HOME_ONLY), self._median(story.WITH)
@@ -131,6 +138,9 @@ class Evaluation:
         paper = ("the paper", self.published.with_media)
         what = f"{self.label}: first response with media"
         yield first_response(what, made, self.profile, paper)
+        if goal_seconds := FIRST_RESPONSE_GOALS.get(service):
+            seconds = made.first_response_seconds
+            yield figure(f"{what}, its goal", seconds, "s", at_most=goal_seconds)
         if made.replayed:
             alone, replay = made.first_response_seconds - _replay(made), _replay(made)
             self._resumed = Resumed(alone, replay / made.replayed)
@@ -240,8 +250,30 @@ class Evaluation:
 
     def _per_iteration(self) -> float:
         """Operations of an iteration, of all of this session; nothing is under way."""
-        answered: int = self.play.roles.satchel("status", self.service, "--json")["answered"]
+        answered: int = self._status()["answered"]
         return answered / (len(self._rows()) - self._rows_before)
+
+    def _think(self) -> Iterator[Figure]:
+        """A pause, until the stick has all that was done, or of THINK_SECONDS: how long that takes
+        and how much comes. Of a service that keeps no state nothing comes."""
+        began = time.monotonic()
+        status = self._status()
+        if not status["stateful"]:
+            return
+        done, since = status["last_operation"], status["checkpoint_operation"]
+        while status["checkpoint_operation"] < done and time.monotonic() - began < THINK_SECONDS:
+            time.sleep(0.5)
+            status = self._status()
+        pause, came = time.monotonic() - began, status["refreshed"]
+        what = f"{self.label}: pause until the stick has {done - since} operations"
+        yield figure(what, pause, "s", bound=("the patience", THINK_SECONDS))
+        lacking = float(done - status["checkpoint_operation"])
+        yield figure(f"{self.label}: operations that it lacks then", lacking, "1", at_most=0)
+        what = f"{self.label}: written to it meanwhile, {came['checkpoints']} checkpoints"
+        yield figure(what, came["bytes"] / 1e6, "MB")
+
+    def _status(self) -> dict[str, Any]:
+        return dict(self.play.roles.satchel("status", self.service, "--json"))
 
     def end(self) -> None:
         """The session is over, and the client at hotspot A again."""
@@ -265,11 +297,10 @@ class Evaluation:
         given."""
         play = self.play
         self.end()
-        b = play.roles.surrogates["b"]
-        b.stop()
-        shutil.rmtree(b.folder / "data")
+        play.roles.empty_surrogate("b")
         if checkpoints:
-            checkpoints.give(self.service, b.folder / "data" / "store")
+            data = play.roles.surrogates["b"].folder / "data"
+            checkpoints.give(self.service, data / "store")
         play.roles.restart_surrogate("b", empty=False)
         self._begin()
 

@@ -159,7 +159,6 @@ void Streams::Poll(std::unique_lock<std::mutex>* hold) {
   // Of a host that has attached meanwhile nothing has been waited for yet.
   if (fds[0].revents != 0 && read(wake_.get(), &count, sizeof(count)) > 0) return;
   if ((fds[1].revents & POLLOUT) != 0) host_.Write();
-  if ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) ReadHost();
   for (size_t index = 0; index < ids.size(); ++index) {
     const auto found = streams_.find(ids[index]);
     if (found != streams_.end()) Serve(&found->second, fds[2 + index].revents);
@@ -167,6 +166,8 @@ void Streams::Poll(std::unique_lock<std::mutex>* hold) {
   for (size_t at = first_listener; at < fds.size(); ++at) {
     if ((fds[at].revents & POLLIN) != 0) Accept(at - first_listener);
   }
+  // Last, as a number may be another stream's behind it.
+  if ((fds[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) ReadHost();
 }
 
 void Streams::ListenForEgress() {
@@ -313,12 +314,11 @@ void Streams::Hello(std::string_view payload) {
       known[Load<uint32_t>(payload, 0)] = payload.substr(0, kStreamEntrySize);
     }
   }
+  // The new conversation may use the same numbers in its next record.
+  if (conversation != conversation_) streams_.clear();
   for (auto& [id, stream] : streams_) {
     const auto found = known.find(id);
-    if (conversation != conversation_) {
-      Break(&stream);
-      Forget(&stream);
-    } else if (found == known.end()) {
+    if (found == known.end()) {
       Forget(&stream);
     } else if (!stream.reset && !stream.forgotten) {
       Resume(&stream, Load<uint64_t>(found->second, 8), Load<uint64_t>(found->second, 16));

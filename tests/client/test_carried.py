@@ -3,9 +3,13 @@
 """Debian's Redis, carried in real guests between home and surrogates, used by redis-cli and by
 connections that stay open: nothing is lost or doubled by a move, and a loss is told."""
 
+import functools
 import hashlib
 import random
+import socket
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -168,6 +172,89 @@ def test_100_megabytes_and_counting_go_through_two_moves(world: CarriedWorld) ->
     total = counting.end()
     assert redis_cli(session.port, "GET", "count") == str(total)
     assert session.relay.counts().reset == 0
+
+
+class Gigabyte:
+    """A program that gets words of 1 MiB over one connection, a few asked for ahead, until it has
+    a gibibyte, and hashes every byte that comes."""
+
+    WORDS, COUNT, AHEAD = 16, 1024, 4
+
+    def __init__(self, port: int) -> None:
+        luck = random.Random(11)
+        self._answers = []
+        loading = RedisConnection(port, timeout=600.0)
+        for number in range(self.WORDS):
+            word = luck.randbytes(1 << 20)
+            assert loading.asks(b"SET", b"part%d" % number, word) == b"+OK"
+            self._answers.append(b"$%d\r\n%b\r\n" % (len(word), word))
+        loading.close()
+        self.received = 0
+        self.error: BaseException | None = None
+        self._digest = hashlib.sha256()
+        self._thread = threading.Thread(target=self._run, args=(port,), daemon=True)
+        self._thread.start()
+
+    @property
+    def size(self) -> int:
+        return len(self._answers[0]) * self.COUNT
+
+    def flows(self, since: int) -> bool:
+        """Whether more than so many bytes have come, or an error."""
+        return self.received > since or self.error is not None
+
+    def end(self) -> None:
+        """Wait for the last byte, and see that the stream was what it should be."""
+        self._thread.join()
+        assert self.error is None, repr(self.error)
+        wanted = hashlib.sha256()
+        for number in range(self.COUNT):
+            wanted.update(self._answers[number % self.WORDS])
+        assert self.received == self.size
+        assert self._digest.digest() == wanted.digest()
+
+    def _run(self, port: int) -> None:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=600.0) as program:
+                asked = 0
+                while self.received < self.size:
+                    while asked < min(self.COUNT, self.received // (1 << 20) + self.AHEAD):
+                        program.sendall(b"GET part%d\r\n" % (asked % self.WORDS))
+                        asked += 1
+                    piece = program.recv(1 << 18)
+                    if not piece:
+                        raise ConnectionResetError("the connection ended")
+                    self._digest.update(piece)
+                    self.received += len(piece)
+        except BaseException as error:
+            self.error = error
+
+
+@pytest.mark.nightly
+@requires("redis-benchmark")
+def test_a_gigabyte_goes_through_moves_under_load(world: CarriedWorld) -> None:
+    """Others count, and write all the time into the memory that moves."""
+    session = world.session()
+    port = session.port
+    counting, began = Counting(port, "count"), time.monotonic()
+    gigabyte = Gigabyte(port)
+    load = ["redis-benchmark", "-p", str(port), "-q", "-t", "set", "-l", "-c", "4", "-d", "1000"]
+    with subprocess.Popen([*load, "-r", "2000"], stdout=subprocess.DEVNULL) as writers:
+        try:
+            for place in ("a", "b"):
+                here = gigabyte.received
+                assert eventually(functools.partial(gigabyte.flows, here), 300.0)
+                moved = session.move(place)
+                print(f"to {place}: {moved}, {gigabyte.received / 1e6:.0f} MB have come")
+                assert gigabyte.received < gigabyte.size, "the stream was over before the move"
+            assert writers.poll() is None
+            gigabyte.end()
+            assert session.relay.counts().reset == 0
+        finally:
+            writers.terminate()
+    total = counting.end()
+    print(f"{gigabyte.size / 1e6 / (time.monotonic() - began):.1f} MB/s, {total} counted")
+    assert redis_cli(port, "GET", "count") == str(total)
 
 
 @pytest.mark.nightly

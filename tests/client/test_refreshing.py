@@ -8,6 +8,7 @@ import multiprocessing
 import random
 import shutil
 import time
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from chunkstore import Media, Store, TableRoot, split_refs
 from client.refreshing import Refresher
 from images import Manifest, Signed, checkpoints_on, write_checkpoints
-from replica import Run, encode_delta
+from replica import RESUME, Access, Profile, Run, encode_delta, encode_profile, observed
 from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE, OperationNumber
 from satchel.moments import written_now
@@ -30,12 +31,15 @@ FORKS = multiprocessing.get_context("fork")
 
 
 class Given:
-    """A home's store with two states of one machine, and a medium with the first of them."""
+    """A home's store with two states of one machine, and a medium with the first of them.
+    foreseen: blocks of its memory that go with either, in a working set."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, foreseen: Sequence[int] = ()) -> None:
         self.folder = folder
         self.luck = random.Random(8)
         self.store = Store.create(folder / "store")
+        accesses = [Access(float(n), RESUME, "ram", block) for n, block in enumerate(foreseen)]
+        self.profile = observed(Profile(), accesses, 1e9)
         self.memory = bytearray(self.luck.randbytes(SPEC.memory_bytes))
         self.disk = self.store.import_bytes(self.luck.randbytes(1 << 20))
         self.changed = sorted(self.luck.sample(range(BLOCKS), 150))
@@ -53,12 +57,13 @@ class Given:
     def delta(self) -> bytes:
         """From the first state to the second."""
 
-        def read(run: Run) -> bytes:
-            start = run.first * BLOCK_SIZE
-            return bytes(self.memory[start : start + run.count * BLOCK_SIZE])
-
         runs = [Run("ram", number, 1) for number in self.changed]
-        return encode_delta(b"second", runs, read)
+        return encode_delta(b"second", runs, self.read)
+
+    def read(self, run: Run) -> bytes:
+        """Of the memory as it is now."""
+        start = run.first * BLOCK_SIZE
+        return bytes(self.memory[start : start + run.count * BLOCK_SIZE])
 
     def fetch(self, refs: bytes) -> bytes:
         """As home would answer."""
@@ -68,6 +73,8 @@ class Given:
     def _checkpoint(self, operation: int, device: bytes) -> Signed:
         state = self.store.import_bytes(device)
         memory = self.store.import_bytes(bytes(self.memory))
+        made = [encode_profile(self.profile), self.profile.working_set(self.read)]
+        learnt = [self.store.import_bytes(blob) for blob in made if self.profile.runs]
         manifest = Manifest(
             service="notes",
             parent=None,
@@ -77,6 +84,8 @@ class Given:
             adapter={"kind": "http", "port": 80, "stateful": True, "state": [], "read_only": []},
             device_state=state,
             volumes={"ram": memory, "disk0": self.disk},
+            profile=learnt[0] if learnt else None,
+            working_set=learnt[1] if learnt else None,
         )
         return Signed(manifest, b"signature")
 
@@ -111,6 +120,30 @@ def test_only_what_differs_is_asked_of_home(given: Given) -> None:
         given.asked = 0
         assert refresher.bring(given.second).media_bytes == 0
     assert given.asked == 0
+    assert whole(given.stick) == [2]
+
+
+FORESEEN = range(0, BLOCKS, 3)
+
+
+def test_a_working_set_is_made_here_and_not_asked_of_home(tmp_path: Path) -> None:
+    given = Given(tmp_path, FORESEEN)
+    outdated = set(FORESEEN) & set(given.changed)
+    assert outdated
+    with Media.open(given.stick) as media:
+        Refresher(media, "notes", tmp_path / "came", given.fetch).bring(given.second)
+    assert 150 <= given.asked <= 150 + 64 + 10
+    assert whole(given.stick) == [2]
+
+
+def test_a_working_set_that_comes_out_otherwise_here_is_homes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = Given(tmp_path, FORESEEN)
+    monkeypatch.setattr(Profile, "working_set", lambda profile, read: b"another liblzma's")
+    with Media.open(given.stick) as media:
+        Refresher(media, "notes", tmp_path / "came", given.fetch).bring(given.second)
+    assert given.asked > 150 + 64 + 10
     assert whole(given.stick) == [2]
 
 

@@ -33,7 +33,7 @@ from replica import (
     observed,
 )
 from satchel.errors import ConflictError, NotFoundError
-from satchel.ids import OperationNumber
+from satchel.ids import BLOCK_SIZE, OperationNumber
 from tests.homeserver.conftest import Bench, make_image
 from tests.needs import requires
 from tests.scripted import ScriptedGuest, body, operation
@@ -459,6 +459,27 @@ def test_of_a_disk_that_lives_use_differently_a_working_set_has_only_first_opera
     frames = decode_working_set(blob[: directory_size(blob)], len(blob), manifest.volumes)
     assert [run for frame in frames for run in frame.runs] == [Run("disk0", 40, 2)]
     assert profile_of(bench, manifest).order() == profile.order()
+
+
+def test_a_copy_has_what_was_foreseen_as_it_is_now(bench: Bench) -> None:
+    service, store = bench.running(), bench.home.store
+    first = service.checkpoint().manifest
+    list(service.answer([operation(1)]))
+    copy = service.copy().manifest
+    assert copy.profile == first.profile
+    assert copy.working_set is not None
+    blob, changed = store.read(copy.working_set), 0
+    for frame in decode_working_set(blob[: directory_size(blob)], len(blob), copy.volumes):
+        before, now = (
+            b"".join(
+                store.read(one.volumes[run.volume], run.first * BLOCK_SIZE, run.count * BLOCK_SIZE)
+                for run in frame.runs
+            )
+            for one in (first, copy)
+        )
+        assert frame.expand(blob[frame.offset : frame.offset + frame.length]) == now
+        changed += before != now
+    assert changed
 
 
 def test_a_damaged_profile_is_begun_anew(

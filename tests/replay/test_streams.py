@@ -239,6 +239,16 @@ def test_another_machine_resets_what_the_one_before_had(short_path: Path) -> Non
         assert made.relay.counts().open == 1
 
 
+def test_another_conversation_may_use_the_same_numbers_at_once(short_path: Path) -> None:
+    with serving(Echo) as port, guest(short_path, port) as made:
+        for conversation in (b"a" * 16, b"b" * 16, b"c" * 16):
+            host = Hostile(made)
+            begin = encode_hello(conversation, []), encode(Record.OPEN, 1, 1 << 20, port=port)
+            host.says(*begin, encode(Record.DATA, 1, 0, conversation))
+            assert host.hears(Record.DATA) == (1, 0, conversation)
+            host.carrier.close()
+
+
 def test_a_port_that_is_not_offered_and_one_where_nobody_listens_are_refused(
     short_path: Path,
 ) -> None:
