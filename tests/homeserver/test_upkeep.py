@@ -70,6 +70,12 @@ def test_a_volume_comes_and_goes_as_without_the_daemon(
     bench.reopen()
 
 
+def test_a_second_server_says_that_one_runs(bench: Bench, program: Program) -> None:
+    with daemon(bench):
+        error = program.fails(5, "serve")
+        assert str(bench.home.settings.socket) in error["why"]
+
+
 def test_an_export_replaces_a_file_only_if_it_is_told_to(
     bench: Bench, program: Program, disk: Path, tmp_path: Path
 ) -> None:
