@@ -6,8 +6,8 @@ A cell has two: `machine` for QEMU, `helpers` for nbdkit and nbdfuse. They are a
 of the guest is given back by writing it through the helpers: they must not wait for that.
 
 Version 1: each controller has a tree of its own; a cell's groups are below ours in each. Version 2:
-they are below ours where it was delegated to us and holds no process itself, else below
-`satchel` at the top. Where none can be made a cell does without, and says so.
+they are below the top, where we may write there: a group that holds a process, as ours does, has
+none below it that are limited. Where none can be made a cell does without, and says so.
 """
 
 from __future__ import annotations
@@ -196,7 +196,17 @@ def _parent(controller: str) -> tuple[Path | None, bool]:
 
 
 def _enable(folder: Path, controller: str) -> bool:
+    """Whether groups in that folder can have that controller; it is turned on there.
+
+    Not in a group that holds processes, unless it is the root of all. The kernel would turn on some
+    controllers there all the same, and then let no process into any group below: systemd could not
+    even run what reloads a unit.
+    """
     try:
+        if not os.access(folder, os.W_OK):
+            return False
+        if (folder / "cgroup.type").exists() and (folder / "cgroup.procs").read_text():
+            return False
         if controller not in (folder / "cgroup.controllers").read_text().split():
             return False
         control = folder / "cgroup.subtree_control"

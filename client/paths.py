@@ -65,7 +65,8 @@ def decode(data: bytes) -> list[Path_]:
 def _checked(names: Sequence[str]) -> Path_:
     """Raises UsageError for what is no path."""
     if not isinstance(names, (list, tuple)) or len(names) < 2:
-        raise UsageError("a path has two surrogates at least")
+        fix = "give their names in the order in which you come by"
+        raise UsageError("a path has two surrogates at least", fix=fix)
     if any(a == b for a, b in itertools.pairwise(names)):
         raise UsageError("a path does not go from a surrogate to itself")
     return tuple(check_name(name, "surrogate") for name in names)

@@ -39,6 +39,7 @@ def program_group(
             cls=CommandGroup,
             package=package,
             lines=lines,
+            file=file,
             names=names or {},
             begun=begun,
             context_settings={"help_option_names": ["-h", "--help"]},
@@ -72,15 +73,17 @@ class CommandGroup(click.Group):
         *,
         package: str,
         lines: Mapping[str, str],
+        file: str,
         names: Mapping[str, Names],
         begun: Callable[..., object],
         **options: Any,
     ) -> None:
         """lines: by the command's name, the first sentence of its help. Its module has that name,
         `serve_volume` for `serve-volume` and `import_` for `import`, and in it a `command`, which
-        may be a group. names: as `complete_names` has them. begun: makes a command's object of the
-        program's own parameters."""
+        may be a group. file: the name of its settings file. names: as `complete_names` has them.
+        begun: makes a command's object of the program's own parameters."""
         super().__init__(**options)
+        self.file = file
         self._package, self._listed = package, frozenset(lines)
         self._names, self._begun = names, begun
         for name, line in lines.items():

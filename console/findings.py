@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -27,15 +28,16 @@ class Finding:
 
 
 def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
-    """One line each, faults first, and its remedy below; `nothing is missing` where there is none.
-    In JSON a list of objects."""
+    """One line each, faults first, and its remedy below, once for those in a row that have the
+    same; `nothing is missing` where there is none. In JSON a list of objects."""
     ordered = sorted(findings, key=lambda finding: finding.severity != "fault")
     if as_json:
         show([asdict(finding) for finding in ordered], as_json=True)
         return
-    for finding in ordered:
-        click.echo(f"{finding.severity}: {finding.what}")
-        click.echo(f"    {finding.remedy}")
+    for remedy, alike in itertools.groupby(ordered, key=lambda finding: finding.remedy):
+        for finding in alike:
+            click.echo(f"{finding.severity}: {finding.what}")
+        click.echo(f"    {remedy}")
     if not ordered:
         click.echo("nothing is missing")
 

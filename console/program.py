@@ -18,6 +18,7 @@ from typing import NoReturn
 
 import click
 
+from console.commands import CommandGroup
 from console.manager import tell_manager
 from console.startup import INTERRUPTED, SIGNALS, end_at_signals
 from satchel.errors import (
@@ -29,6 +30,7 @@ from satchel.errors import (
     UnavailableError,
     UsageError,
 )
+from satchel.paths import MACHINE_CONFIG, config_dir, config_file
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +94,7 @@ def _status_of(group: click.Command, name: str) -> int:
         _report(name, error)
         return error.exit_code
     except OSError as error:
-        known = _of_the_system(error)
+        known = _of_the_system(error, group)
         _report(name, known)
         return known.exit_code
     return status if isinstance(status, int) else 0
@@ -111,12 +113,18 @@ def _interrupt(signum: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _of_the_system(error: OSError) -> SatchelError:
+def _of_the_system(error: OSError, group: click.Command) -> SatchelError:
     """What no part has made an error of its own of; its traceback is in the developer's log."""
     logger.debug("unexpected", exc_info=error)
     what = f"cannot use {error.filename}" if error.filename else "the system refused something"
     kind = next((kind for kind, numbers in OF_THE_SYSTEM if error.errno in numbers), SatchelError)
-    return kind(what, why=error.strerror or str(error))
+    fix = ""
+    if kind is AccessError and isinstance(group, CommandGroup) and "--config" not in sys.argv:
+        used = config_file(group.file)
+        if used.is_relative_to(MACHINE_CONFIG):
+            own = config_dir() / used.name
+            fix = f"{used} says where that is; settings of your own go into {own}"
+    return kind(what, why=error.strerror or str(error), fix=fix)
 
 
 def _report(name: str, error: SatchelError) -> None:

@@ -211,10 +211,11 @@ def _upkeep(home: Home, works: Works) -> flask.Blueprint:
             return home.import_volume(Path(fields["file"]), fields["name"], progress)
 
     @routes.post("/export")
-    @takes(name=str, file=str)
+    @takes(name=str, file=str, overwrite=bool)
     def export_volume(fields: dict[str, Any]) -> Any:
+        file, overwrite = Path(fields["file"]), fields["overwrite"]
         with works.begin(_word()) as progress:
-            return home.export_volume(fields["name"], Path(fields["file"]), progress)
+            return home.export_volume(fields["name"], file, overwrite, progress)
 
     return routes
 

@@ -274,9 +274,11 @@ class Home:
         with self._settling.making_way() if self._settling else nullcontext():
             return upkeep.settle(self.store, progress)
 
-    def export_volume(self, name: str, file: Path, progress: Progress = silent) -> dict[str, Any]:
+    def export_volume(
+        self, name: str, file: Path, overwrite: bool, progress: Progress = silent
+    ) -> dict[str, Any]:
         """As `upkeep.export_volume`."""
-        return upkeep.export_volume(self.store, name, file, progress)
+        return upkeep.export_volume(self.store, name, file, overwrite, progress)
 
     def import_volume(self, file: Path, name: str, progress: Progress = silent) -> dict[str, Any]:
         """As `upkeep.import_volume`. Where there is no room for it, what it stored goes again:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import getpass
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from cell import lacking
 from console import Finding
 from homeserver.settings import HomeSettings
+from hypervisor import kvm_denied_to
 from satchel.errors import SatchelError
 from wire import HttpClient, host_keys
 
@@ -22,6 +24,7 @@ def preflight(settings: HomeSettings, ssh_port: int, authorized_keys: Path) -> l
     fails."""
     return [
         *_of_home(settings),
+        *_of_kvm(getpass.getuser()),
         *_of_daemon(settings),
         *_of_sshd(ssh_port),
         *_of_laptops(authorized_keys),
@@ -49,6 +52,12 @@ def _of_uid(settings: HomeSettings) -> Iterator[Finding]:
             " is around it, and its user is the key's",
             'say `cell = "auto"`, and install bubblewrap and allow user namespaces',
         )
+
+
+def _of_kvm(user: str) -> Iterator[Finding]:
+    if kvm_denied_to(user):
+        remedy = f"`sudo usermod --append --groups kvm {user}`, and log in again"
+        yield Finding(f"machines are emulated: {user} may not use /dev/kvm", remedy, "warning")
 
 
 def _of_daemon(settings: HomeSettings) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from chunkstore import Catalog, Store
+from chunkstore import Catalog, FileExists, Store
 from homeserver.hurt import hurt_in
 from homeserver.records import needed_roots
 from images import raw_view
@@ -68,10 +68,17 @@ def import_volume(
 
 
 def export_volume(
-    store: Store, name: str, file: Path, progress: Progress = silent
+    store: Store, name: str, file: Path, overwrite: bool, progress: Progress = silent
 ) -> dict[str, Any]:
     """Write NAME or NAME@VERSION to a sparse file, which appears when it is complete. Raises
-    NameNotFound, and as `Store.export_file`."""
+    NameNotFound, FileExists for a file that was there unless `overwrite`, and as
+    `Store.export_file`."""
     root = Catalog(store).get(name).root
+    if file.is_file() and not overwrite:
+        raise FileExists(
+            f"cannot export to {file}",
+            why="a file of that name is there",
+            fix="choose another name; --overwrite replaces the file",
+        )
     store.export_file(root, file, progress=progress)
     return {"name": name, "file": str(file), "size": root.size}

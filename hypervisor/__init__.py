@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from hypervisor.placement import AUTO, WISHES, Offer, place
     from hypervisor.qemu import QemuDriver
+    from hypervisor.qemu.kvm import kvm_denied_to
     from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, READY, RamMount, RamMountFailed
 else:
     __getattr__ = deferred(__name__)
@@ -74,5 +75,6 @@ __all__ = [
     "SpecInvalid",
     "Wiring",
     "choose_driver",
+    "kvm_denied_to",
     "place",
 ]

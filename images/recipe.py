@@ -232,7 +232,8 @@ class Recipe:
         """The shipped service recipe of that name, or RecipeNotFound."""
         known = [recipe.name for recipe in recipes()]
         if name not in known:
-            raise RecipeNotFound(f"no recipe {name[:80]!r}", fix=f"there are: {', '.join(known)}")
+            fix = f"there are: {', '.join(known)}; or name a folder that has a recipe.toml"
+            raise RecipeNotFound(f"no recipe {name[:80]!r}", fix=fix)
         return cls.load(SHIPPED / name)
 
     def base(self) -> Recipe | None:

@@ -31,12 +31,13 @@ class NobodyKnown(AccessError):
 
 def visitor(environment: Mapping[str, str]) -> str:
     """The identity of whom sshd has let into this session. Raises NobodyKnown."""
+    file = environment.get(VARIABLE, "")
     try:
-        lines = Path(environment[VARIABLE]).read_text(encoding="ascii").splitlines()
-    except (KeyError, OSError, ValueError) as error:
+        lines = Path(file).read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError) as error:
         raise NobodyKnown(
             "sshd does not say whose key this is",
-            why=f"no {VARIABLE}: {error}",
+            why=f"{VARIABLE} names no file of it: {error}" if file else f"{VARIABLE} is not set",
             fix="put in force what `satchel-surrogate sshd-config` prints",
         ) from error
     keys = [line.removeprefix(_BY_KEY) for line in lines if line.startswith(_BY_KEY)]

@@ -33,7 +33,7 @@ MODULES = ("virtio_pci", "virtiofs", "overlay", "sch_netem", "veth", "tun")
 
 MEMORY = "2G"
 
-_FIRST = (
+FIRST = (
     "/bin/sh",
     "-c",
     'echo -10 2>/dev/null >/proc/self/autogroup; exec nice -n -10 "$0" "$@"',
@@ -138,7 +138,7 @@ def run(
 def _machine(
     kernel: Path, socket: Path, folder: Path, memory: str, processors: int, shared: Path | None
 ) -> list[str]:
-    argv = [*_FIRST, "qemu-system-x86_64", "-nodefaults", "-no-reboot", "-display", "none"]
+    argv = [*FIRST, "qemu-system-x86_64", "-nodefaults", "-no-reboot", "-display", "none"]
     argv += [
         "-machine",
         "q35",
@@ -162,7 +162,7 @@ def _machine(
 def _shared_root(folder: Path) -> Iterator[Path]:
     """The socket of a virtiofsd that shares the host's root; nothing of it is left afterwards."""
     socket, log = folder / "root.sock", folder / "virtiofsd.log"
-    argv = [*_FIRST, str(VIRTIOFSD), f"--socket-path={socket}", "-o", "source=/"]
+    argv = [*FIRST, str(VIRTIOFSD), f"--socket-path={socket}", "-o", "source=/"]
     argv += ["-o", "cache=always", "-o", "sandbox=chroot"]
     with log.open("wb") as said:
         server = subprocess.Popen(

@@ -19,12 +19,13 @@ import os
 import re
 import signal
 import socket
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from satchel.errors import AccessError, NotFoundError, SatchelError, UnavailableError
+from satchel.errors import AccessError, NotFoundError, SatchelError, UnavailableError, UsageError
 from wire.errors import printable
 from wire.listening import listen_unix
 from wire.multiplex import Kind, Multiplexer
@@ -54,8 +55,16 @@ def open_door(names: Names, offers: Callable[[], Path] | None = None) -> None:
     """Be a door, on standard input and output, until the link at the other end is gone.
 
     offers: says the folder for sockets that the link offers, made with mode 0700 where it is not
-    there; None: it may offer none. Raises RemoteProtocolError for bytes that no link sends.
+    there; None: it may offer none. Raises RemoteProtocolError for bytes that no link sends,
+    UsageError where standard input is no pipe or socket.
     """
+    kind = os.fstat(0).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
+        raise UsageError(
+            "a door is of no use here",
+            why="no link is at the other end of standard input",
+            fix="sshd runs this command, once it has the lines that `sshd-config` prints",
+        )
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGHUP, _leave)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -363,6 +363,9 @@ def pair(address: Address, request: Callable[[str], PairRequest]) -> Grant:
     place = f"{address.host} port {address.port}"
     try:
         connection = socket.create_connection((address.host, address.port), CONNECTION_SECONDS)
+    except socket.gaierror as error:
+        fix = "give the address that is shown beside the code"
+        raise UnavailableError(f"no host {address.host}", why=str(error), fix=fix) from error
     except OSError as error:
         fix = "show a new code there: it listens for two minutes"
         raise UnavailableError(f"nobody pairs at {place}", why=str(error), fix=fix) from error

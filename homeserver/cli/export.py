@@ -18,9 +18,10 @@ from satchel.files import new_mode
 @click.command("export")
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--overwrite", is_flag=True, help="Replace FILE if it is there.")
 @json_option
 @click.pass_obj
-def command(context: Context, name: str, file: Path, as_json: bool) -> None:
+def command(context: Context, name: str, file: Path, overwrite: bool, as_json: bool) -> None:
     """Export volume NAME into FILE, raw and sparse.
 
     FILE appears when it is complete. If the daemon runs, the daemon writes it.
@@ -34,8 +35,8 @@ def command(context: Context, name: str, file: Path, as_json: bool) -> None:
     written = context.tend(
         f"export {name}",
         "/v1/export",
-        {"name": name, "file": str(file.absolute())},
-        lambda store, progress: upkeep.export_volume(store, name, file, progress),
+        {"name": name, "file": str(file.absolute()), "overwrite": overwrite},
+        lambda store, progress: upkeep.export_volume(store, name, file, overwrite, progress),
         quiet=as_json,
         opened=context.open_store_to_read,
     )

@@ -67,7 +67,7 @@ def command(
         "kept": [row for row in rows if row["kept"]],
     }
     if not as_json:
-        show(rows, as_json=False, columns=COLUMNS)
+        show(rows, as_json=False, columns=COLUMNS, empty="there is nothing of which to forget any")
     if pruned and not dry_run:
         answer["pruned"] = prune(context, dry_run=False, quiet=as_json)
     show(answer if as_json else answer.get("pruned", []), as_json=as_json)

@@ -14,13 +14,14 @@ from console import json_option, note, serve_until_signal, show, web_option
 from homeserver.api import MAX_BODY, home_app
 from homeserver.cli.context import Context
 from homeserver.edge import EdgeDoors, GrantShelf
-from homeserver.home import Home
+from homeserver.home import Home, owner_of
 from homeserver.metrics import HomeCollector
 from homeserver.page import home_page
 from homeserver.shares import Shares, ShareShelf
 from homeserver.uplink import Helper
 from homeserver.work import Works
 from hypervisor import choose_driver
+from satchel.errors import ConflictError
 from wire import metrics_app, serve
 
 METRICS_MAX_BODY = 1 << 10
@@ -35,6 +36,13 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
     """Run the home server until Ctrl-C. Its replicas end with it."""
     context.require_own_store()
     settings = context.settings
+    if context.serving:
+        raise ConflictError(
+            "the home server runs already",
+            why=f"it answers at {settings.socket}",
+            fix="`satchel-home status` shows what it does",
+        )
+    owner_of(settings)  # without a home the rest is of no interest
     settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
     let_cells_read(settings.data)
     driver, line = choose_driver(settings.driver, settings.run)

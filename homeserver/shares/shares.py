@@ -78,8 +78,13 @@ class Shares:
                 there = other.tree.path.resolve()
                 here = path.resolve()
                 if there == here or there in here.parents or here in there.parents:
+                    common = (
+                        "is shared already, as" if there == here else "has folders in common with"
+                    )
                     raise ConflictError(
-                        f"cannot share {path}", why=f"it has folders in common with {other.name}"
+                        f"cannot share {path}",
+                        why=f"it {common} {other.name}",
+                        fix=f"end that one first: `satchel-home share rm {other.name}`",
                     )
             self._shelf.add(record)
             try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import pwd
 import subprocess
 import time
 from pathlib import Path
@@ -22,6 +23,8 @@ banner takes 3 s."""
 
 REAP_SECONDS = 2.0
 
+DEVICE = Path("/dev/kvm")
+
 _BANNER = b"SeaBIOS"
 
 
@@ -32,9 +35,23 @@ def lacking() -> str:
     flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
     if "vmx" not in flags and "svm" not in flags:
         return "hardware virtualisation (the CPU shows neither vmx nor svm)"
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+    if not os.access(DEVICE, os.R_OK | os.W_OK):
         return "access to /dev/kvm"
     return "" if firmware_speaks("kvm") else "a KVM that runs a guest (the probe failed)"
+
+
+def kvm_denied_to(user: str) -> bool:
+    """Whether this host has /dev/kvm, and that account may not use it."""
+    try:
+        device, account = DEVICE.stat(), pwd.getpwnam(user)
+    except (OSError, KeyError):
+        return False
+    shift = 0
+    if device.st_gid in os.getgrouplist(user, account.pw_gid):
+        shift = 3
+    if device.st_uid == account.pw_uid:
+        shift = 6
+    return account.pw_uid != 0 and (device.st_mode >> shift) & 0o6 != 0o6
 
 
 def firmware_speaks(accelerator: str, seconds: float = PROBE_SECONDS) -> bool:

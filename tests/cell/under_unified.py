@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What control groups of version 2 hold a cell to; test_unified.py has it run where they are."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,28 @@ def test_a_program_is_in_the_group_of_its_part(site: Site, machine: bool) -> Non
         assert line == f"0::/{part.relative_to('/sys/fs/cgroup')}"
     finally:
         process.end(0.0)
+
+
+HELD = """
+import pathlib, subprocess, sys
+from cell import groups
+held = pathlib.Path(sys.argv[1])
+(held / "cgroup.procs").write_text("0")
+print(",".join(groups.available()))
+print((held / "cgroup.subtree_control").read_text().strip() or "none")
+(held / "beside").mkdir()
+enters = "echo 0 > $0/cgroup.procs && cat /proc/self/cgroup"
+print(subprocess.check_output(["sh", "-c", enters, str(held / "beside")], text=True).strip())
+"""
+
+
+def test_a_group_that_holds_a_process_still_takes_others_below_it() -> None:
+    """systemd puts what reloads a daemon there. The daemon's cells have groups elsewhere."""
+    held = Path("/sys/fs/cgroup/held")
+    held.mkdir()
+    try:
+        said = subprocess.check_output([sys.executable, "-c", HELD, str(held)], text=True)
+        assert said.splitlines() == ["memory,cpu,pids,io", "none", "0::/held/beside"]
+    finally:
+        (held / "beside").rmdir()
+        held.rmdir()

@@ -195,3 +195,61 @@ def test_a_folder_that_is_a_medium_already_is_told_just_that(tmp_path: Path) -> 
 def test_sentences_are_grammatical(tmp_path: Path) -> None:
     assert "cannot name an image" in said(tmp_path, "satchel-home", "image", "try", "X").stderr
     assert "no host is named" in said(tmp_path, "satchel", "pair", "1234-5678").stderr
+
+
+def test_a_home_that_is_not_there_is_all_that_serve_speaks_of(tmp_path: Path) -> None:
+    served = said(tmp_path, "satchel-home", "serve")
+    assert served.returncode == 3
+    (line,) = served.stderr.splitlines()
+    assert "`satchel-home init`" in line
+
+
+@pytest.mark.parametrize(("program", "code"), [("satchel-home", 2), ("satchel-surrogate", 9)])
+def test_a_door_that_somebody_types_says_who_runs_it(
+    tmp_path: Path, program: str, code: int
+) -> None:
+    door = said(tmp_path, program, "door")
+    assert (door.returncode, door.stdout) == (code, "")
+    assert "sshd-config` prints" in door.stderr
+    assert "Errno" not in door.stderr
+
+
+def test_findings_with_one_remedy_say_it_once(tmp_path: Path) -> None:
+    told = said(tmp_path, "satchel", "doctor").stdout
+    remedy = "    pair: `satchel-home pair` at home, then what it shows here"
+    assert told.count("fault:") == 2
+    assert told.splitlines().count(remedy) == 1
+
+
+def test_who_removes_a_surrogate_is_not_told_to_pair_with_it(tmp_path: Path) -> None:
+    removed = said(tmp_path, "satchel", "surrogate", "rm", "cafe")
+    assert removed.returncode == 3
+    assert removed.stderr == "satchel: no surrogate cafe: known: none\n"
+
+
+def test_a_path_of_one_surrogate_says_what_a_path_is(tmp_path: Path) -> None:
+    assert said(tmp_path, "satchel", "surrogate", "add", "cafe", "me@cafe").returncode == 0
+    refused = said(tmp_path, "satchel", "path", "add", "cafe")
+    assert refused.returncode == 2
+    assert "in the order" in refused.stderr
+
+
+def test_a_host_without_an_address_is_not_asked_for_a_new_code(tmp_path: Path) -> None:
+    paired = said(tmp_path, "satchel", "pair", "1234-5678", "--at", "nosuch.invalid")
+    assert paired.returncode == 8
+    assert "no host nosuch.invalid" in paired.stderr
+    assert "new code" not in paired.stderr
+
+
+def test_a_name_that_is_no_recipe_may_be_meant_as_a_folder(tmp_path: Path) -> None:
+    built = said(tmp_path, "satchel-home", "image", "build", "guestbook")
+    assert built.returncode == 3
+    assert "name a folder that has a recipe.toml" in built.stderr
+
+
+def test_nothing_to_forget_is_said(tmp_path: Path) -> None:
+    assert said(tmp_path, "satchel-home", "init").returncode == 0
+    forgotten = said(tmp_path, "satchel-home", "forget", "--keep-last", "1")
+    assert "nothing of which to forget" in forgotten.stderr
+    rows = said(tmp_path, "satchel-home", "forget", "--keep-last", "1", "--json").stdout
+    assert json.loads(rows) == {"forgotten": [], "kept": []}

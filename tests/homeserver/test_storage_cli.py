@@ -481,7 +481,7 @@ def test_ctrl_c_in_the_middle_of_an_export(imported: Program, tmp_path: Path) ->
     out.write_bytes(b"precious")
     imported.log.touch()
     before = len(list(tmp_path.iterdir()))
-    process = imported.start("export", "disk", out)
+    process = imported.start("export", "disk", out, "--overwrite")
     assert eventually(lambda: len(list(tmp_path.iterdir())) > before or process.poll() is not None)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) in (0, 130)

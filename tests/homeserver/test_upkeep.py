@@ -66,8 +66,35 @@ def test_a_volume_comes_and_goes_as_without_the_daemon(
     assert [entry.name for entry in Catalog(bench.home.store).versions()] == ["disk", "disk"]
     bench.home.close()
     assert program.json("import", relative, "disk").keys() == made.keys()
-    assert program.json("export", "disk", relative).keys() == told.keys()
+    assert program.json("export", "disk", relative, "--overwrite").keys() == told.keys()
     bench.reopen()
+
+
+def test_a_second_server_says_that_one_runs(bench: Bench, program: Program) -> None:
+    with daemon(bench):
+        error = program.fails(5, "serve")
+        assert str(bench.home.settings.socket) in error["why"]
+
+
+def test_an_export_replaces_a_file_only_if_it_is_told_to(
+    bench: Bench, program: Program, disk: Path, tmp_path: Path
+) -> None:
+    """By the daemon, and without."""
+    out = tmp_path / "out"
+    with daemon(bench):
+        program.json("import", disk, "disk")
+        _export_twice(program, disk, out)
+    bench.home.close()
+    _export_twice(program, disk, out)
+    bench.reopen()
+
+
+def _export_twice(program: Program, disk: Path, out: Path) -> None:
+    out.write_bytes(b"precious")
+    assert "--overwrite" in program.fails(5, "export", "disk", out)["fix"]
+    assert out.read_bytes() == b"precious"
+    program.json("export", "disk", out, "--overwrite")
+    assert out.read_bytes() == disk.read_bytes()
 
 
 def test_errors_are_those_without_the_daemon(
@@ -234,7 +261,7 @@ def test_a_volume_that_is_forgotten_while_it_is_exported(bench: Bench, disk: Pat
             asked.append(threading.Thread(target=upkeep.prune, args=(store,)))
             asked[0].start()
 
-    upkeep.export_volume(store, "disk", out, forgotten)
+    upkeep.export_volume(store, "disk", out, False, forgotten)
     asked[0].join()
     assert out.read_bytes() == disk.read_bytes()
 

@@ -3,7 +3,9 @@
 """What is particular to machines that are QEMU processes."""
 
 import dataclasses
+import grp
 import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +22,7 @@ from hypervisor import (
     MachineUnsupported,
     QemuDriver,
     Wiring,
+    kvm_denied_to,
 )
 from hypervisor.qemu import abilities, kvm, launch
 from hypervisor.qemu.argv import BINARY
@@ -279,6 +282,23 @@ def test_a_host_without_qemu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(MachineUnsupported, match="it lacks qemu-system-x86_64"):
         QemuDriver().check(SPEC)
+
+
+@requires("root")
+def test_who_may_not_use_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the mode of the device, as udev of Debian makes it: for root and a group."""
+    device = tmp_path / "kvm"
+    device.touch()
+    monkeypatch.setattr(kvm, "DEVICE", device)
+    group = grp.getgrnam("tty").gr_gid
+    for mode, owner, denied in ((0o660, 0, True), (0o666, 0, False), (0o600, 1, False)):
+        os.chown(device, owner, group)
+        device.chmod(mode)
+        assert kvm_denied_to(pwd.getpwuid(1).pw_name) == denied
+        assert not kvm_denied_to("root")
+    os.chown(device, 0, pwd.getpwuid(1).pw_gid)
+    device.chmod(0o660)
+    assert not kvm_denied_to(pwd.getpwuid(1).pw_name)
 
 
 def test_kvm_needs_the_flags_of_the_cpu() -> None:

@@ -19,6 +19,9 @@ SERVICE = "notes"
 PORT = 8080
 HOST = "127.0.0.1"
 PATIENCE = 600.0
+NEWER = "0.1.0+newer"
+"""The version to which an upgrade goes."""
+
 SURROGATE = "satchel-surrogate"
 
 DOOR = f"""
@@ -44,9 +47,13 @@ class Cafe:
     machine: Machine
     typed: list[str] = field(default_factory=list)
 
-    def open(self) -> None:
-        """Home and surrogate run, and each knows the laptop."""
-        self.goes_on("home", "ada", "satchel-home serve")
+    def open(self, *home: str) -> None:
+        """Home and surrogate run, and each knows the laptop. home: how ada starts it, to come back
+        at once; else it runs as she would type it."""
+        if home:
+            self.machine.run(*home, user="ada")
+        else:
+            self.goes_on("home", "ada", "satchel-home serve")
         assert eventually(lambda: self._answers("ada", "satchel-home status"), PATIENCE)
         for words in (["service", "add", SERVICE], ["launch", SERVICE]):
             self.machine.run("satchel-home", *words, user="ada")

@@ -15,7 +15,8 @@ import contextlib
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,14 +67,17 @@ class CleanRoot:
     folder: Path
 
     @classmethod
-    def make(cls, folder: Path, suite: str, include: list[str]) -> "CleanRoot":
-        """From the package sources that this machine has. include: packages beside apt."""
+    def make(
+        cls, folder: Path, suite: str, include: list[str], without: Sequence[str] = WITHOUT
+    ) -> "CleanRoot":
+        """From the package sources that this machine has. include: packages beside apt. without:
+        units that never start there."""
         argv = ["mmdebstrap", "--quiet", "--mode=root", "--variant=apt"]
         argv += [f"--include={','.join(['ca-certificates', *include])}", suite, str(folder)]
         subprocess.run(argv, check=True, capture_output=True, text=True, timeout=SECONDS)
         for name in ("/etc/resolv.conf", "/etc/hosts"):
             (folder / name.lstrip("/")).write_bytes(Path(name).read_bytes())
-        for unit in WITHOUT:
+        for unit in without:
             (folder / "etc/systemd/system").mkdir(parents=True, exist_ok=True)
             (folder / "etc/systemd/system" / unit).symlink_to("/dev/null")
         return cls(folder)
@@ -90,7 +94,7 @@ class CleanRoot:
         with (self.folder.parent / "boot.log").open("wb") as log:
             process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
-            yield Machine(_first_process(process))
+            yield Contained(_first_process(process))
         finally:
             process.kill()  # its child, and with it all that is in there, goes too
             process.wait()
@@ -100,21 +104,28 @@ class CleanRoot:
         return [*argv, "bash", "-c", ENTER, "clean-root", str(self.folder)]
 
 
-@dataclass(frozen=True)
-class Machine:
-    """One that has booted. pid: of its first process, out here."""
+class Machine(ABC):
+    """One that has booted, with systemd as its first process."""
 
-    pid: int
-
+    @abstractmethod
     def run(self, *argv: str, user: str = "root", seconds: float = SECONDS) -> str:
-        """Run a program there as that user; what it printed."""
-        enter = ["nsenter", f"--target={self.pid}", "-m", "-p", "-u", "-i", "-n", "-C", "--"]
-        command = shlex.join(argv)
-        return _checked([*enter, "/bin/su", "-", user, "-c", command], seconds)
+        """Run a program there as that user; what it printed. Fails unless it ends with 0."""
 
     def property_of(self, unit: str, name: str) -> str:
         """As `systemctl show` has it."""
         return self.run("systemctl", "show", "--value", "-p", name, unit).strip()
+
+
+@dataclass(frozen=True)
+class Contained(Machine):
+    """In namespaces, on this host's kernel. pid: of its first process, out here."""
+
+    pid: int
+
+    def run(self, *argv: str, user: str = "root", seconds: float = SECONDS) -> str:
+        enter = ["nsenter", f"--target={self.pid}", "-m", "-p", "-u", "-i", "-n", "-C", "--"]
+        command = shlex.join(argv)
+        return _checked([*enter, "/bin/su", "-", user, "-c", command], seconds)
 
 
 def _first_process(unshare: subprocess.Popen[bytes]) -> int:
@@ -125,7 +136,7 @@ def _first_process(unshare: subprocess.Popen[bytes]) -> int:
         if children and Path(f"/proc/{children[0]}/comm").read_text().strip() == "systemd":
             with contextlib.suppress(AssertionError):
                 waiting = ("systemctl", "is-system-running", "--wait")
-                Machine(int(children[0])).run(*waiting, seconds=BOOT_SECONDS)
+                Contained(int(children[0])).run(*waiting, seconds=BOOT_SECONDS)
                 return int(children[0])
         time.sleep(0.1)
     raise AssertionError("systemd has not booted")

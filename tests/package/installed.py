@@ -3,16 +3,20 @@
 """A Debian in which the packages are installed, and what a newcomer does there."""
 
 import json
+import platform
 import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.package.clean_root import CleanRoot
+from tests.package.clean_root import WITHOUT, CleanRoot
 
 PROGRAMS = ("satchel", "satchel-home", "satchel-surrogate")
 PEOPLE = ("ada", "bob")
+SUITE = platform.freedesktop_os_release()["VERSION_CODENAME"]
+"""The Debian that packages are built for here."""
+
 NEEDED = ["systemd-sysv", "iproute2", "openssh-server"]
 """Beside the packages, what `satchel try` wants, and what boots."""
 
@@ -20,10 +24,17 @@ INSTALLED = "packages installed, with what they need"
 
 
 def with_packages(
-    folder: Path, suite: str, debs: Sequence[Path], took: dict[str, float]
+    folder: Path,
+    suite: str,
+    debs: Sequence[Path],
+    took: dict[str, float],
+    *,
+    more: Sequence[str] = (),
+    without: Sequence[str] = WITHOUT,
 ) -> CleanRoot:
-    """They are in /packages as well, and there are two people. took: gets the seconds of it."""
-    made = CleanRoot.make(folder / "root", suite, NEEDED)
+    """They are in /packages as well, and there are two people. took: gets the seconds of it. more:
+    packages of Debian; without: units that never start there."""
+    made = CleanRoot.make(folder / "root", suite, [*NEEDED, *more], without)
     (made.folder / "packages").mkdir()
     for deb in debs:
         shutil.copy(deb, made.folder / "packages")

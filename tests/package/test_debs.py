@@ -4,7 +4,6 @@
 
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -14,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.needs import requires
-from tests.package.cafe import SERVICE, Cafe, renumbered
+from tests.package.cafe import NEWER, SERVICE, Cafe, renumbered
 from tests.package.clean_root import SECONDS, CleanRoot, Machine
-from tests.package.installed import PROGRAMS, steps, tries_everything, with_packages
+from tests.package.installed import PROGRAMS, SUITE, steps, tries_everything, with_packages
 from tests.repository import tree
 from tests.waiting import eventually
 
@@ -26,32 +25,12 @@ pytestmark = [
     requires("root", "mmdebstrap", "dh", "dh_python3", "lintian", "fuse"),
 ]
 
-MADE = "SATCHEL_PACKAGES_MADE"
-"""Set in the environment: `build/package` has the packages of this tree."""
-
 SURROGATE = "satchel-surrogate.service"
-SUITE = platform.freedesktop_os_release()["VERSION_CODENAME"]
-"""The Debian that packages are built for here."""
-
-NEWER = "0.1.0+newer"
-"""The version to which an upgrade goes."""
-
 TOOK: dict[str, float] = {}
 """Seconds of each step of a newcomer's path."""
 
 PAIRING_COMMANDS = 5
 """The most that anybody types over both machines, that of the site's authority included."""
-
-
-@pytest.fixture(scope="module")
-def packages() -> list[Path]:
-    """The four debs, made now; or before, where the environment says so."""
-    if MADE not in os.environ:
-        subprocess.run([str(tree.ROOT / "scripts" / "package")], check=True, timeout=SECONDS)
-    found = sorted((tree.ROOT / "build" / "package").glob("*.deb"))
-    debs = [path for path in found if "-dbgsym_" not in path.name]
-    assert len(debs) == 4
-    return debs
 
 
 @pytest.fixture(scope="module")
