@@ -6,8 +6,9 @@ A cell has two: `machine` for QEMU, `helpers` for nbdkit and nbdfuse. They are a
 of the guest is given back by writing it through the helpers: they must not wait for that.
 
 Version 1: each controller has a tree of its own; a cell's groups are below ours in each. Version 2:
-they are below the top, where we may write there: a group that holds a process, as ours does, has
-none below it that are limited. Where none can be made a cell does without, and says so.
+a group that holds a process, as ours does, has none below it that are limited. They are beside ours
+where that is SUBGROUP of what systemd delegated to us, else below the top, where we may write
+there. Where none can be made a cell does without, and says so.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ CONTROLLERS = ("memory", "cpu", "pids", "io")
 CPU_PERIOD_US = 100_000
 EVERYBODY = 100
 """The weight that Linux gives a group."""
+
+SUBGROUP = "daemon"
+"""Of a unit's group: where its daemon is, so that others may be beside it. See systemd's
+DelegateSubgroup."""
 
 REMOVE_SECONDS = 5.0
 
@@ -189,7 +194,7 @@ def _parent(controller: str) -> tuple[Path | None, bool]:
     if top is None:
         return None, True
     own = top / ours.get("", "/").lstrip("/")
-    for folder in (own, top):
+    for folder in (own.parent if own.name == SUBGROUP else own, top):
         if _enable(folder, controller):
             return folder, True
     return None, True

@@ -20,7 +20,7 @@ pytestmark = [
 
 PYTEST = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "--tb=short")
 OPTIONS = ("--color=no", "-o", "timeout=600")
-TESTS = ("under_unified.py", "test_attacks.py", "test_life.py")
+TESTS = ("under_unified.py", "test_attacks.py", "test_life.py", "test_weights.py")
 
 
 def test_all_that_a_cell_promises_under_version_2(tmp_path: Path) -> None:

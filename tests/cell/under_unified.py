@@ -80,3 +80,29 @@ def test_a_group_that_holds_a_process_still_takes_others_below_it() -> None:
     finally:
         (held / "beside").rmdir()
         held.rmdir()
+
+
+BESIDE = """
+import pathlib, sys
+from cell import groups
+unit = pathlib.Path(sys.argv[1])
+(unit / groups.SUBGROUP / "cgroup.procs").write_text("0")
+share = groups.Share(1 << 26, 1.0, 64)
+made = groups.make("x", dict.fromkeys(groups.PARTS, share))
+print(",".join(made.controllers), *{str(one.parents[1]) for one in made.folders["machine"]})
+made.remove()
+"""
+
+
+def test_cells_are_beside_a_daemon_in_its_subgroup() -> None:
+    """As systemd 254 and later start it."""
+    unit = Path("/sys/fs/cgroup/unit")
+    (unit / "daemon").mkdir(parents=True)
+    top = Path("/sys/fs/cgroup/cgroup.subtree_control")
+    top.write_text("+memory +cpu +pids +io")
+    try:
+        said = subprocess.check_output([sys.executable, "-c", BESIDE, str(unit)], text=True)
+        assert said.split() == ["memory,cpu,pids,io", str(unit)]
+    finally:
+        (unit / "daemon").rmdir()
+        unit.rmdir()

@@ -60,3 +60,9 @@ def steps(took: dict[str, float]) -> str:
     """A line for each, and their sum."""
     rows = [*took.items(), ("all of it", sum(took.values()))]
     return "\n".join(f"{seconds:8.1f}  {step}" for step, seconds in rows)
+
+
+def known_to(complaints: str) -> str:
+    """Without those of a key that systemd knows from 254 on, and passes over before."""
+    lines = complaints.splitlines(keepends=True)
+    return "".join(line for line in lines if "'DelegateSubgroup'" not in line)

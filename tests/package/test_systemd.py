@@ -16,7 +16,7 @@ from tests.needs import requires
 from tests.package.cafe import NEWER, SERVICE, SURROGATE, Cafe, renumbered
 from tests.package.clean_root import SECONDS
 from tests.package.emulated import KERNEL, Emulated, booted, disk_of
-from tests.package.installed import SUITE, with_packages
+from tests.package.installed import SUITE, known_to, with_packages
 from tests.waiting import eventually
 
 pytestmark = [
@@ -113,13 +113,14 @@ def starts_anew(machine: Emulated, unit: str, user: str = "") -> None:
 
 
 def test_systemd_finds_nothing_wrong_with_any_unit(machine: Emulated) -> None:
-    """Man pages that a unit names are looked for, too."""
+    """Man pages that a unit names are looked for as well."""
     listed = machine.run("sh", "-c", "dpkg -L satchel satchel-home satchel-surrogate")
     found = {Path(row).stem for row in listed.splitlines() if row.endswith(".service")}
     assert found == {name.split("@")[0] + "@" * ("@" in name) for name in SYSTEM_UNITS + USER_UNITS}
     for manager, units in (("--system", SYSTEM_UNITS), ("--user", USER_UNITS)):
         argv = ["systemd-analyze", manager, "verify", *(f"{unit}.service" for unit in units)]
-        assert machine.tries(*argv) == (0, "", "")
+        code, said, complaints = machine.tries(*argv)
+        assert (code, said, known_to(complaints)) == (0, "", "")
 
 
 def test_a_surrogate_is_exposed_no_more_than_it_was(
