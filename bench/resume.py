@@ -3,27 +3,35 @@
 """What a resume costs: `notes`, booted once, checkpointed, resumed where nothing is yet.
 
 The link to the source is modelled in this process: a round trip of 5 ms and 11 Mb/s, the paper's
-Wi-Fi. Needs a built image; builds it where there is none.
+Wi-Fi. `resume.budget` has a medium that is too small for the state behind that link, or a Wi-Fi of
+today, and home behind it and a way of its own. Needs a built image; builds it where there is none.
 """
 
 from __future__ import annotations
 
+import contextlib
+import lzma
+import math
+import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from bench.harness import Figure, figure
 from bench.notes import SERVICE, add_note, notes_home
-from chunkstore import Below, Store, records_below
+from chunkstore import Below, Media, Store, records_below
 from homeserver import Home
 from hypervisor import MachineSpec, QemuDriver
 from images import Manifest
+from overlay import Volume, local_resolver
 from replica import Frozen, Replica
-from satchel.ids import ReplicaId
+from satchel.ids import BLOCK_SIZE, ReplicaId
 from surrogate import Fetcher, Prefetcher, Prior
+from testbed import PAPER, TODAY
 from wire import Priority
 
 ROUND_TRIP = 0.005
@@ -32,28 +40,60 @@ LAZY_GOAL = 0.15
 READAHEAD_BLOCKS = 32
 WARM_OPERATIONS = 40
 
+BUDGET_GOAL = 1.3
+BUDGET_ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Way:
+    """Seconds there and back, and bytes a second."""
+
+    round_trip: float
+    rate: float = math.inf
+
+
+NEAR = Way(ROUND_TRIP)
+HOME = Way(0.045, 20e6 / 8)
+"""Home's, over links of today."""
+
+
+class Chunks(Protocol):
+    """What has chunks: a store, or a medium."""
+
+    def records(self, refs: bytes) -> bytes: ...
+
+
+class Link:
+    """The Wi-Fi: one answer at a time has it. rate: bytes a second"""
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self.turn = threading.Lock()
+
 
 class SlowSource:
-    """A store behind a link: one request at a time has it. Thread-safe."""
+    """A store behind a link. Thread-safe."""
 
-    name = "media"
     prior = Prior()
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._link = threading.Lock()
+    def __init__(self, chunks: Chunks, link: Link, name: str = "media", way: Way = NEAR) -> None:
+        """way: to it, before the link."""
+        self.name = name
+        self._chunks = chunks
+        self._link = link
+        self._way = way
         self.requests = 0
         self.bytes = 0
 
     def fetch(self, refs: bytes, priority: Priority, silence: float, rate: float = 0.0) -> bytes:
         """Pack records, after the time that the link needs for them."""
-        return self._carried(self._store.records(refs))
+        return self._carried(self._chunks.records(refs))
 
     def below(
         self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
     ) -> bytes:
         """The same of places."""
-        return self._carried(records_below(self._store.records, places))
+        return self._carried(records_below(self._chunks.records, places))
 
     def renewed(self) -> bool:
         return False
@@ -62,12 +102,16 @@ class SlowSource:
         """The store stays."""
 
     def _carried(self, records: bytes) -> bytes:
-        time.sleep(ROUND_TRIP)
-        with self._link:
-            time.sleep(len(records) / RATE)
+        time.sleep(self._way.round_trip + len(records) / self._way.rate)
+        with self._link.turn:
+            time.sleep(len(records) / self._link.rate)
             self.requests += 1
             self.bytes += len(records)
         return records
+
+
+Begun = tuple[float, int]
+"""Seconds until the first response, and the bytes that home sent."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +145,8 @@ def _home(home: Home) -> Iterator[Figure]:
     service.stop()
     stored = len(home.store.records(home.store.reachable(manifest.roots())))
     yield figure("checkpoint: stored state", stored / 1e6, "MB")
-    lazy = _resume(home, manifest, ahead=False)
-    ahead = _resume(home, manifest, ahead=True)
+    lazy = _resume(manifest, [SlowSource(home.store, Link(RATE))], ahead=False)
+    ahead = _resume(manifest, [SlowSource(home.store, Link(RATE))])
     copy = ("a full copy over the same link", stored / RATE)
     name = "resume, all fetched on demand: first response"
     yield figure(name, lazy.response, "s", against=copy, bound=_bound(lazy))
@@ -117,6 +161,7 @@ def _home(home: Home) -> Iterator[Figure]:
         "MB",
         against=("stored state", stored / 1e6),
         at_most=LAZY_GOAL,
+        bound=("what the machine touches until then", _needed(home, manifest) / 1e6),
     )
     yield figure("resume: requests", ahead.requests, "1", against=("on demand", lazy.requests))
     yield figure("operation, warm", ahead.warm * 1e3, "ms")
@@ -126,51 +171,136 @@ def _bound(resumed: Resumed) -> tuple[str, float]:
     return "the link", ROUND_TRIP + resumed.bytes / RATE + resumed.warm
 
 
-def _resume(home: Home, manifest: Manifest, *, ahead: bool) -> Resumed:
+@contextlib.contextmanager
+def _replica(store: Store, manifest: Manifest, folder: Path) -> Iterator[Replica]:
+    """One that has not been started."""
+    replica = Replica(
+        ReplicaId("bench"),
+        MachineSpec.from_json(manifest.machine),
+        store,
+        QemuDriver(),
+        folder / "r",
+        adapter=manifest.adapter["kind"],
+        stateful=manifest.adapter["stateful"],
+    )
+    try:
+        yield replica
+    finally:
+        replica.stop()
+
+
+def _frozen(manifest: Manifest) -> Frozen:
+    return Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
+
+
+def _needed(home: Home, manifest: Manifest) -> int:
+    """Bytes of what a machine touches until its first response, compressed as one stream, and of
+    its device state."""
+    touched: set[tuple[str, int]] = set()
+    resolve = local_resolver(home.store)
+
+    def watch(volume: Volume, first: int, count: int) -> bytes | None:
+        touched.update((volume.name, block) for block in range(first, first + count))
+        return resolve(volume, first, count)
+
+    with (
+        tempfile.TemporaryDirectory(prefix="satchel-bench-") as name,
+        _replica(home.store, manifest, Path(name)) as replica,
+    ):
+        replica.resume(_frozen(manifest), watch, home.store.read)
+        replica.execute(add_note(replica.last + 1))
+    content = b"".join(
+        home.store.read(manifest.volumes[volume], block * BLOCK_SIZE, BLOCK_SIZE)
+        for volume, block in sorted(touched)
+    )
+    return len(lzma.compress(content)) + len(lzma.compress(home.store.read(manifest.device_state)))
+
+
+def _resume(
+    manifest: Manifest, sources: Sequence[SlowSource], *, ahead: bool = True, warm: bool = True
+) -> Resumed:
+    """On a host that has nothing. warm: its operations are measured once they are."""
+    assert manifest.working_set is not None
     with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
         folder = Path(name)
         with Store.create(folder / "store") as store:
-            source = SlowSource(home.store)
-            fetcher = Fetcher(store, [source], READAHEAD_BLOCKS)
-            assert manifest.working_set is not None
+            fetcher = Fetcher(store, sources, READAHEAD_BLOCKS)
             prefetcher = Prefetcher(store, fetcher, manifest.working_set)
-            replica = Replica(
-                ReplicaId("bench"),
-                MachineSpec.from_json(manifest.machine),
-                store,
-                QemuDriver(),
-                folder / "r",
-                adapter=manifest.adapter["kind"],
-                stateful=manifest.adapter["stateful"],
-            )
             try:
-                return _measure(replica, manifest, fetcher, prefetcher if ahead else None, source)
+                with _replica(store, manifest, folder) as replica, contextlib.closing(fetcher):
+                    begun = _begun(replica, manifest, fetcher, prefetcher if ahead else None)
+                    requests = sum(source.requests for source in sources)
+                    size = sum(source.bytes for source in sources)
+                    each = _warm(replica) if warm else 0.0
             finally:
-                fetcher.close()
-                replica.stop()
                 prefetcher.join()
+    return Resumed(*begun, requests, size, each)
 
 
-def _measure(
-    replica: Replica,
-    manifest: Manifest,
-    fetcher: Fetcher,
-    prefetcher: Prefetcher | None,
-    source: SlowSource,
-) -> Resumed:
-    frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
+def _begun(
+    replica: Replica, manifest: Manifest, fetcher: Fetcher, prefetcher: Prefetcher | None
+) -> tuple[float, float]:
+    """Seconds until it ran, and until its first response."""
     began = time.monotonic()
     start = prefetcher.start if prefetcher else lambda volumes: None
     resolver = prefetcher.resolve if prefetcher else fetcher.resolve
-    replica.resume(frozen, resolver, fetcher.read, start)
+    replica.resume(_frozen(manifest), resolver, fetcher.read, start)
     running = time.monotonic() - began
     replica.execute(add_note(replica.last + 1))
-    response = time.monotonic() - began
-    requests, size = source.requests, source.bytes
+    return running, time.monotonic() - began
+
+
+def _warm(replica: Replica) -> float:
+    """Seconds of an operation."""
     for _ in range(WARM_OPERATIONS):
         replica.execute(add_note(replica.last + 1))
     began = time.monotonic()
     for _ in range(WARM_OPERATIONS):
         replica.execute(add_note(replica.last + 1))
-    warm = (time.monotonic() - began) / WARM_OPERATIONS
-    return Resumed(running, response, requests, size, warm)
+    return (time.monotonic() - began) / WARM_OPERATIONS
+
+
+def budget(quick: bool) -> Iterator[Figure]:
+    """A medium with a tenth of the state, and the rest at home, by one with all of it."""
+    with (
+        tempfile.TemporaryDirectory(prefix="satchel-bench-") as name,
+        notes_home(Path(name)) as home,
+    ):
+        home.add_service(SERVICE, SERVICE)
+        service = home.service(SERVICE)
+        service.launch()
+        manifest = service.checkpoint().manifest
+        service.stop()
+        stored = len(home.store.records(home.store.reachable(manifest.roots())))
+        roots = [Path(name) / "whole", Path(name) / "tenth"]
+        for root, size in zip(roots, (None, stored // 10), strict=True):
+            root.mkdir()
+            Media.init(root).close()
+            home.sync([], root, budget=size)
+        for words, profile in (("the paper's Wi-Fi", PAPER), ("a Wi-Fi of today", TODAY)):
+            rounds = [
+                [_from_medium(home, manifest, root, profile.wifi / 8) for root in roots]
+                for _ in range(1 if quick else BUDGET_ROUNDS)
+            ]
+            what = f"resume over {words}, a tenth of the state on the medium"
+            yield from _of_budget(what, *zip(*rounds, strict=True))
+
+
+def _of_budget(what: str, whole: Sequence[Begun], tenth: Sequence[Begun]) -> Iterator[Figure]:
+    full = ("all of it there", statistics.median(response for response, _ in whole))
+    seconds = statistics.median(response for response, _ in tenth)
+    yield figure(f"{what}: first response", seconds, "s", against=full, at_most=BUDGET_GOAL)
+    size = statistics.median(far for _, far in tenth)
+    yield figure(f"{what}: from home until then", size / 1e6, "MB")
+
+
+def _from_medium(home: Home, manifest: Manifest, root: Path, rate: float) -> Begun:
+    """With a medium behind a Wi-Fi of so many bytes a second, and home beyond it."""
+    link = Link(rate)
+    with Media.open(root) as media:
+        far = SlowSource(home.store, link, "home", HOME)
+        resumed = _resume(manifest, [SlowSource(media, link), far], warm=False)
+    return resumed.response, far.bytes
+
+
+PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {"budget": budget}
