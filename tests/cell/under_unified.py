@@ -28,7 +28,7 @@ def test_every_controller_limits_a_cell(site: Site) -> None:
     assert (machine / "memory.swap.max").read_text() == "0\n"
     assert (machine / "cpu.max").read_text() == f"{2 * CPU_PERIOD_US} {CPU_PERIOD_US}\n"
     assert int((machine / "pids.max").read_text()) == TASKS
-    assert (machine / "io.weight").read_text() == "default 50\n"
+    assert (machine / "io.weight").read_text() == "default 100\n"
     assert int((helpers / "memory.max").read_text()) == LIMIT
     assert (helpers / "cpu.max").read_text() == f"{2 * CPU_PERIOD_US} {CPU_PERIOD_US}\n"
     assert int((helpers / "pids.max").read_text()) == 256
