@@ -3,8 +3,9 @@
 """Whether the other end of a link is there: what the caller of a door decides about its beats.
 
 A link that is used says a beat at each tick (`satchel/ticks.py`) before which it has heard nothing
-for a period, and is given up when nothing at all is heard for long enough afterwards. One that is
-silent says nothing, and is not given up; its TCP connection stays. Who wakes it says a beat at
+for half a period, and is given up when nothing at all is heard for long enough afterwards. With a
+whole period instead, two links would say theirs at every other tick, one when the other does not.
+One that is silent says nothing, and is not given up; its TCP connection stays. Who wakes it says a beat at
 once, along with what there is to say, and has an answer after a few round trips, or gives it up.
 
 No clock and no IO: times are those of time.monotonic(), and are handed in.
@@ -71,8 +72,8 @@ class Liveness:
         """Whether one is to be said now."""
         if now < self._tick:
             return False
-        before, self._tick = self._tick - self._period, next_tick(self._period, now)
-        if self._waits or self._heard > before:
+        self._tick = next_tick(self._period, now)
+        if self._waits or now - self._heard < self._period / 2:
             return False
         self._say(now, self._keep_alive - self._period)
         return True
