@@ -51,8 +51,8 @@ REST_SECONDS = 2.0
 """How long it is waited until a feed has noticed that it is to rest."""
 
 HEARTBEAT_SECONDS = 15.0
-"""After so long without an operation, or a tick before, a replica is asked where it is: it hears that we are there,
-and we hear when it is not."""
+"""After so long without an operation, or a tick less, a replica is asked where it is: it hears that
+we are there, and we hear when it is not."""
 
 LOOK_SECONDS = 0.5
 SHORTEST_SECONDS = 0.01

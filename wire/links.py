@@ -97,7 +97,7 @@ class Link:
 
     @property
     def alive(self) -> bool:
-        """Whether the connection stands, as far as anybody knows: of one that rests nobody looks."""
+        """Whether the connection stands, as far as is known: nobody looks while it rests."""
         return self._ssh is not None and self._ssh.alive()
 
     @property

@@ -5,8 +5,11 @@
 A link that is used says a beat at each tick (`satchel/ticks.py`) before which it has heard nothing
 for half a period, and is given up when nothing at all is heard for long enough afterwards. With a
 whole period instead, two links would say theirs at every other tick, one when the other does not.
-One that is silent says nothing, and is not given up; its TCP connection stays. Who wakes it says a beat at
-once, along with what there is to say, and has an answer after a few round trips, or gives it up.
+A beat stands behind what was sent before, so what leaves the pipe meanwhile counts as heard. That
+shows after 150 KB or so, the most that a socket of Linux's keeps before it takes more.
+
+One that is silent says nothing, and is not given up; its TCP connection stays. Who wakes it says a
+beat at once, along with what there is to say. If no answer comes soon, the link is given up.
 
 No clock and no IO: times are those of time.monotonic(), and are handed in.
 """
