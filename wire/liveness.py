@@ -5,8 +5,8 @@
 A link that is used says a beat at each tick (`satchel/ticks.py`) before which it has heard nothing
 for half a period, and is given up when nothing at all is heard for long enough afterwards. With a
 whole period instead, two links would say theirs at every other tick, one when the other does not.
-A beat stands behind what was sent before, so what leaves the pipe meanwhile counts as heard. That
-shows after 150 KB or so, the most that a socket of Linux's keeps before it takes more.
+A beat stands behind what was sent before. As long as that leaves the pipe, if slowly, the answer is
+waited for.
 
 One that is silent says nothing, and is not given up; its TCP connection stays. Who wakes it says a
 beat at once, along with what there is to say. If no answer comes soon, the link is given up.
@@ -85,8 +85,12 @@ class Liveness:
         """Whether it is given up. Look for what has come before you ask."""
         return now >= self._deadline
 
+    def bear(self, now: float) -> None:
+        """Wait once more for as long, though it is over: the beat is still on its way."""
+        self._deadline = now + self._keep_alive - self._period
+
     def heard(self, now: float) -> None:
-        """Anything came, or what waited for the pipe could leave, as the other side takes it."""
+        """Anything came."""
         self._heard = now
         self._waits, self._deadline = False, math.inf
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import enum
-import errno
 import logging
 import math
 import os
@@ -31,6 +30,7 @@ from dataclasses import dataclass, field
 from satchel.errors import SatchelError
 from wire.errors import PeerTimeout, RemoteProtocolError
 from wire.liveness import Liveness
+from wire.outlet import Outlet
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ class Multiplexer:
         self._listeners: dict[socket.socket, str] = {}
         self._accepting: set[socket.socket] = set()
         self._in = bytearray()
-        self._out = bytearray()
+        self._out = Outlet(writing)
         self._todo: collections.deque[tuple[_Do, _Do | None]] = collections.deque()
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
@@ -218,7 +218,7 @@ class Multiplexer:
         self._woken.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ, self._work)
         self._greet_until = time.monotonic() + HELLO_SECONDS
-        self._out += HELLO.pack(MAGIC, VERSION, VERSION)
+        self._out.put(HELLO.pack(MAGIC, VERSION, VERSION))
 
     def _turn(self) -> None:
         self._attend()
@@ -242,18 +242,22 @@ class Multiplexer:
                 raise _broken(f"it said nothing for {HELLO_SECONDS:.0f} s")
         elif self._liveness:
             if self._liveness.over(now):
-                raise PeerTimeout("the other end of a link says nothing any more")
+                if not self._out.drains():
+                    raise PeerTimeout("the other end of a link says nothing any more")
+                self._liveness.bear(now)
             if self._liveness.beat(now):
-                self._send(Kind.BEAT, 0)
+                self._beat()
 
     def _wake_up(self) -> None:
         if self._liveness and self._liveness.wake(time.monotonic()):
-            self._send(Kind.BEAT, 0)
+            self._beat()
+
+    def _beat(self) -> None:
+        self._out.drains()  # from here on, of what stands before it
+        self._send(Kind.BEAT, 0)
 
     def _serve_pipe(self, events: int) -> None:
         if events & selectors.EVENT_WRITE:
-            if self._liveness:
-                self._liveness.heard(time.monotonic())  # what waited leaves
             self._flush()
         if events & selectors.EVENT_READ:
             self._read()
@@ -317,21 +321,11 @@ class Multiplexer:
     # the pipe
 
     def _send(self, kind: Kind, number: int, payload: bytes = b"") -> None:
-        self._out += HEADER.pack(kind, number, len(payload))
-        self._out += payload
+        self._out.put(HEADER.pack(kind, number, len(payload)), payload)
 
     def _flush(self) -> None:
-        while self._out:
-            try:
-                written = os.write(self._writing, self._out)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno not in (errno.EPIPE, errno.ECONNRESET):
-                    raise
-                self._ending = True
-                return
-            del self._out[:written]
+        if not self._out.flush():
+            self._ending = True
 
     def _read(self) -> None:
         try:
@@ -374,7 +368,7 @@ class Multiplexer:
         self._greet_until = math.inf
         if self._liveness:
             self._liveness.begin(time.monotonic())
-            self._send(Kind.BEAT, 0)
+            self._beat()
         self.agreed.set()
         return True
 

@@ -17,13 +17,13 @@ from wire import PeerTimeout
 from wire.liveness import Liveness
 from wire.multiplex import Multiplexer
 
-KEEP_ALIVE = 4.5
+KEEP_ALIVE = 3.0
 
-SLOW, PIECE = 0.33, 1 << 15
+SLOW, PIECE = 0.5, 1 << 15
 """Seconds for each piece of so many bytes: what the pipe keeps takes longer than a beat's answer
 is waited for."""
 
-BODY = 1 << 20
+BODY = 3 << 18
 
 
 class Pipe:
