@@ -77,7 +77,7 @@ class Ending:
 
     def release(self, home: HomeService) -> None:
         """Give the lease back, where home answers. Never fails."""
-        if not home.link.alive:
+        if not home.link.alive or home.link.resting:
             return
         if self._silent or not home.answers():
             logger.warning("the lease was not given back: home does not answer")

@@ -34,6 +34,7 @@ from satchel.errors import (
     UnavailableError,
 )
 from satchel.ids import OperationNumber
+from satchel.ticks import TICK_SECONDS, next_tick
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +51,11 @@ REST_SECONDS = 2.0
 """How long it is waited until a feed has noticed that it is to rest."""
 
 HEARTBEAT_SECONDS = 15.0
-"""After so long without an operation a replica is asked where it is: it hears that we are there,
-and we hear when it is not."""
+"""After so long without an operation, or a tick less, a replica is asked where it is: it hears that
+we are there, and we hear when it is not."""
+
+LOOK_SECONDS = 0.5
+SHORTEST_SECONDS = 0.01
 
 
 @dataclass(eq=False)
@@ -293,7 +297,7 @@ class Feed:
         if not self._placed:
             self.cursor = self.endpoint.position()
             self._placed = True
-        elif self._state is FeedState.SILENT or time.monotonic() - self._heard > HEARTBEAT_SECONDS:
+        elif self._state is FeedState.SILENT or time.monotonic() >= self._heartbeat_due:
             self.endpoint.position()
             self._heard = time.monotonic()
         if not self._read():
@@ -305,6 +309,20 @@ class Feed:
                 return
             self._send(operations)
         self._heard = time.monotonic()
+
+    @property
+    def pause(self) -> float:
+        """Seconds until there may be something to do of which nobody tells."""
+        if self.resting:
+            return LOOK_SECONDS
+        left = self._heartbeat_due - time.monotonic()
+        return min(LOOK_SECONDS, max(left, SHORTEST_SECONDS))
+
+    @property
+    def _heartbeat_due(self) -> float:
+        """At the last tick before it is so long ago that anything was heard."""
+        tick = min(TICK_SECONDS, HEARTBEAT_SECONDS)
+        return next_tick(tick, self._heard + HEARTBEAT_SECONDS - tick)
 
     def _nothing_to_do(self) -> bool:
         """While it rests: whether that goes on. Else the replica is asked anew where it is."""

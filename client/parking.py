@@ -3,8 +3,8 @@
 """A session that nobody uses leaves home until somebody does.
 
 Home has every operation, nothing is under way, and no surrogate has a replica: then the lease is
-given back and the links to home are closed, so that nothing is said any more. The first operation
-has home's feed connect, claim the lease and compare the histories, as at the beginning. Another
+given back and the links to home rest, so that nothing is said any more. The first operation
+has home's feed wake them, claim the lease and compare the histories, as at the beginning. Another
 client may have used the service meanwhile: that ends this session, as ever.
 """
 
@@ -43,6 +43,7 @@ class SessionParking:
         idle_seconds: from the last use on."""
         self._session, self._home, self._bulk, self._busy = session, home, bulk, busy
         self._idle_seconds = idle_seconds
+        self._bulk_stood = False
         self._used: tuple[int, int] = (0, 0)
         self._since = time.monotonic()
         self._closing = threading.Event()
@@ -91,6 +92,7 @@ class SessionParking:
             logger.info("nobody uses the service: home hears nothing until somebody does")
             with suppress(SatchelError):
                 self._home.release()
+            self._bulk_stood = self._bulk.alive
             self._bulk.rest()
             self._home.link.rest()
 
@@ -99,5 +101,6 @@ class SessionParking:
         with self._changing:
             logger.info("the service is used: home is reached again")
             self._since = time.monotonic()
-            self._bulk.want()
+            if self._bulk_stood:
+                self._bulk.want()
             self._home.link.connect()

@@ -274,7 +274,7 @@ class Session:
     def wanted(self, feed: Feed, limit: int) -> list[Operation]:
         """What a feed sends next."""
         self._look_for_end(feed)
-        operations = self.journal.wait(feed.cursor, limit, timeout=0.5, called=feed.called)
+        operations = self.journal.wait(feed.cursor, limit, timeout=feed.pause, called=feed.called)
         feed.aim = self.journal.last
         with self._changed:
             if feed.name == HOME:

@@ -11,6 +11,7 @@
 - `rooms`: where the processes of one machine run
 - `progress`: how a long step tells a program what it has done
 - `spans`: what was done when, for traces
+- `ticks`: moments that beats of all programs have in common
 - `moments`: when a version of a thing was made
 - `names`: names that become file names, URLs and host names
 - `retention`: which versions of a thing to keep
@@ -38,6 +39,7 @@ __all__ = [
     "rooms",
     "settings",
     "spans",
+    "ticks",
     "toml_lines",
     "typed",
 ]

@@ -101,6 +101,13 @@ class HttpClient:
         if ends:
             self._connections.close()
 
+    def drop_idle(self) -> None:
+        """Close the connections that are kept alive, unless a call is under way. Others are made
+        when they are needed."""
+        with self._lock:
+            if self._under_way == 0:
+                self._connections.close()
+
     def cut(self) -> None:
         """Close, and end the calls that are under way: they raise PeerUnreachable at once."""
         self.close()

@@ -88,7 +88,7 @@ class Link:
         self._connecting = threading.Lock()
         self._ssh: SshLink | None = None
         self._route = _Route(peer)
-        self._wanted = False
+        self._wanted = self._resting = False
         self._closing = threading.Event()
         self._attention = threading.Event()
         self.http = HttpClient(self._socket, peer=name)
@@ -97,8 +97,13 @@ class Link:
 
     @property
     def alive(self) -> bool:
-        """Whether the connection stands, as far as anybody knows."""
+        """Whether the connection stands, as far as is known: nobody looks while it rests."""
         return self._ssh is not None and self._ssh.alive()
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing is said over it until somebody wants it: see `rest`."""
+        return self._resting
 
     @property
     def socket(self) -> Path:
@@ -121,8 +126,7 @@ class Link:
         """Have a connection from where this device is now. Raises HostUnreachable, WrongKey,
         HostKeyMismatch."""
         with self._connecting:
-            if not self.alive or self._route.has_changed():
-                self._connect()
+            self._have(moved=self._route.has_changed())
 
     def post_json(self, path: str, body: Any, *, timeout: float) -> Any:
         """Post what may be done twice: again, over a new connection, where there is none any more,
@@ -145,6 +149,15 @@ class Link:
         self._attention.set()
 
     def rest(self) -> None:
+        """Say nothing until somebody wants the connection again (`connect`, `want`). It stays,
+        where nobody on the way forgets it; what is reached and lent stays known."""
+        with self._connecting:
+            self._wanted, self._resting = False, True
+            self.http.drop_idle()
+            if self._ssh:
+                self._ssh.fall_silent()
+
+    def cut(self) -> None:
         """End the connection until somebody wants one again; what is reached and lent stays known.
         Who waits for an answer is told."""
         with self._connecting:
@@ -227,8 +240,17 @@ class Link:
         self._lent[token] = local
         return path
 
+    def _have(self, *, moved: bool) -> None:
+        """A connection that says beats: the one that there is, or a new one."""
+        if self.alive and not moved and self._ssh:
+            if self._resting:
+                self._ssh.wake()
+            self._wanted, self._resting = True, False
+        else:
+            self._connect()
+
     def _connect(self) -> None:
-        self._wanted = True
+        self._wanted, self._resting = True, False
         if self._ssh:
             self._ssh.close(gone=True)
         self._route.learn()
@@ -280,12 +302,12 @@ class Link:
             return
         with self._connecting:
             moved = self._route.has_changed()
-            if self._closing.is_set() or (self.alive and not moved):
+            if self._closing.is_set() or (self.alive and not moved and not self._resting):
                 return
-            if ssh:
+            if ssh and (moved or not self.alive):
                 cause = "this device has a new address" if moved else "the connection has ended"
                 logger.info("%s: %s, connecting again", self.name, cause)
-            self._connect()
+            self._have(moved=moved)
 
 
 class Links:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import enum
-import errno
 import logging
 import math
 import os
@@ -29,7 +28,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from satchel.errors import SatchelError
-from wire.errors import RemoteProtocolError
+from wire.errors import PeerTimeout, RemoteProtocolError
+from wire.liveness import Liveness
+from wire.outlet import Outlet
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ HELLO = struct.Struct("<4sBB")
 
 MAGIC = b"SDOR"
 
-VERSION = 1
+VERSION = 2
 
 HEADER = struct.Struct("<BII")
 """Kind, stream, bytes of the payload."""
@@ -80,6 +81,8 @@ class Kind(enum.IntEnum):
     OFFER = 6
     OFFERED = 7
     REFUSED = 8
+    BEAT = 9
+    HEARD = 10
 
 
 _ASKED_OF_A_STREAM = (Kind.DATA, Kind.CREDIT, Kind.END, Kind.RESET)
@@ -92,6 +95,8 @@ _LIMITS = {
     Kind.OFFER: NAME_LIMIT,
     Kind.OFFERED: NAME_LIMIT,
     Kind.REFUSED: NAME_LIMIT + _WHY_LIMIT,
+    Kind.BEAT: 0,
+    Kind.HEARD: 0,
 }
 
 Connect = Callable[[str], socket.socket]
@@ -123,11 +128,20 @@ class Multiplexer:
     """One side. It owns the descriptors, the listeners and the sockets of the streams."""
 
     def __init__(
-        self, reading: int, writing: int, *, opens: int, connect: Connect, asked: Asked
+        self,
+        reading: int,
+        writing: int,
+        *,
+        opens: int,
+        connect: Connect,
+        asked: Asked,
+        liveness: Liveness | None = None,
     ) -> None:
         """reading, writing: of the pipe, may be the same; opens: the number of the first stream
-        that this side opens, 1 for who called and 2 for the door."""
+        that this side opens, 1 for who called and 2 for the door; liveness: of who called, whose
+        side says beats."""
         self._reading, self._writing = reading, writing
+        self._liveness = liveness
         self._connect, self._asked = connect, asked
         self._next, self._mine = opens, opens % 2
         self._asking = 0  # threads that connect
@@ -136,7 +150,7 @@ class Multiplexer:
         self._listeners: dict[socket.socket, str] = {}
         self._accepting: set[socket.socket] = set()
         self._in = bytearray()
-        self._out = bytearray()
+        self._out = Outlet(writing)
         self._todo: collections.deque[tuple[_Do, _Do | None]] = collections.deque()
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
@@ -166,6 +180,16 @@ class Multiplexer:
         """Send a frame about offers."""
         self._post(lambda: self._send(kind, 0, payload))
 
+    def fall_silent(self) -> None:
+        """Say no beats any more, and bear that the other side says nothing."""
+        if self._liveness:
+            self._post(self._liveness.fall_silent)
+
+    def wake(self) -> None:
+        """Say beats again, one at once: what is said from now on has an answer soon, or `run`
+        returns. Harmless where it is awake."""
+        self._post(self._wake_up)
+
     def end(self) -> None:
         """Have `run` return. Harmless the second time."""
 
@@ -194,22 +218,43 @@ class Multiplexer:
         self._woken.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ, self._work)
         self._greet_until = time.monotonic() + HELLO_SECONDS
-        self._out += HELLO.pack(MAGIC, VERSION, VERSION)
+        self._out.put(HELLO.pack(MAGIC, VERSION, VERSION))
 
     def _turn(self) -> None:
+        self._attend()
         self._flush()
         self._look()
-        left = None if self.version else max(0.0, self._greet_until - time.monotonic())
-        ready = self._selector.select(left)
-        if left is not None and not ready:
-            raise _broken(f"it said nothing for {HELLO_SECONDS:.0f} s")
-        for key, events in ready:
+        due = self._liveness.due if self.version and self._liveness else self._greet_until
+        left = None if due == math.inf else max(0.0, due - time.monotonic())
+        for key, events in self._selector.select(left):
             if isinstance(key.data, _Stream):
                 self._serve(key.data, events)
             elif key.data is not None:
                 key.data()
             else:
                 self._serve_pipe(events)
+
+    def _attend(self) -> None:
+        """Give up the other side, or say a beat, when it is time."""
+        now = time.monotonic()
+        if not self.version:
+            if now >= self._greet_until:
+                raise _broken(f"it said nothing for {HELLO_SECONDS:.0f} s")
+        elif self._liveness:
+            if self._liveness.over(now):
+                if not self._out.drains():
+                    raise PeerTimeout("the other end of a link says nothing any more")
+                self._liveness.bear(now)
+            if self._liveness.beat(now):
+                self._beat()
+
+    def _wake_up(self) -> None:
+        if self._liveness and self._liveness.wake(time.monotonic()):
+            self._beat()
+
+    def _beat(self) -> None:
+        self._out.drains()  # from here on, of what stands before it
+        self._send(Kind.BEAT, 0)
 
     def _serve_pipe(self, events: int) -> None:
         if events & selectors.EVENT_WRITE:
@@ -276,21 +321,11 @@ class Multiplexer:
     # the pipe
 
     def _send(self, kind: Kind, number: int, payload: bytes = b"") -> None:
-        self._out += HEADER.pack(kind, number, len(payload))
-        self._out += payload
+        self._out.put(HEADER.pack(kind, number, len(payload)), payload)
 
     def _flush(self) -> None:
-        while self._out:
-            try:
-                written = os.write(self._writing, self._out)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno not in (errno.EPIPE, errno.ECONNRESET):
-                    raise
-                self._ending = True
-                return
-            del self._out[:written]
+        if not self._out.flush():
+            self._ending = True
 
     def _read(self) -> None:
         try:
@@ -302,6 +337,8 @@ class Multiplexer:
         if not piece:
             self._ending = True
             return
+        if self._liveness and self.version:
+            self._liveness.heard(time.monotonic())
         self._in += piece
         if not self.version and not self._greeted():
             return
@@ -328,6 +365,10 @@ class Multiplexer:
             raise _broken(f"it speaks versions {lowest} to {highest}, and we {VERSION}")
         del self._in[: HELLO.size]
         self.version = VERSION
+        self._greet_until = math.inf
+        if self._liveness:
+            self._liveness.begin(time.monotonic())
+            self._beat()
         self.agreed.set()
         return True
 
@@ -336,12 +377,23 @@ class Multiplexer:
             self._opened(number, payload)
         elif kind not in _ASKED_OF_A_STREAM:
             if number:
-                raise _broken(f"an offer of stream {number}")
-            self._asked(kind, payload)
+                raise _broken(f"a frame of kind {kind} about stream {number}")
+            self._of_the_link(kind, payload)
         elif stream := self._streams.get(number):
             self._heard(stream, kind, payload)
         elif not 0 < number < self._next if number % 2 == self._mine else number > self._last:
             raise _broken(f"stream {number}, which nobody opened")
+
+    def _of_the_link(self, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.BEAT:
+            if self._liveness:
+                raise _broken("a beat of a door's")
+            self._send(Kind.HEARD, 0)
+        elif kind is Kind.HEARD:
+            if self._liveness is None or not self._liveness.answered(time.monotonic()):
+                raise _broken("an answer to no beat")
+        else:
+            self._asked(kind, payload)
 
     def _opened(self, number: int, payload: bytes) -> None:
         if number % 2 == self._mine or number <= self._last:

@@ -106,9 +106,9 @@ class Tail:
                     del self._bytes[:-_TAIL]
 
 
-def ssh_argv(host: SshHost, lane: Lane, keep_alive: float, connect_timeout: float) -> list[str]:
+def ssh_argv(host: SshHost, lane: Lane, connect_timeout: float) -> list[str]:
     """The client's command line. What it asks to run there is a word: sshd runs the door, whatever
-    is asked for."""
+    is asked for. It says nothing of its own accord: keep-alives are the link's (`liveness`)."""
     options = {
         "BatchMode": "yes",
         "StrictHostKeyChecking": "yes",
@@ -119,8 +119,8 @@ def ssh_argv(host: SshHost, lane: Lane, keep_alive: float, connect_timeout: floa
         "IdentityFile": f'"{host.identity}"',
         "PreferredAuthentications": "publickey",
         "ConnectTimeout": str(max(1, round(connect_timeout))),
-        "ServerAliveInterval": str(max(1, round(keep_alive / 3))),
-        "ServerAliveCountMax": "3",
+        "ServerAliveInterval": "0",
+        "TCPKeepAlive": "no",
         "ClearAllForwardings": "yes",
         "ControlMaster": "no",
         "Compression": "no",

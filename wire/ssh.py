@@ -33,6 +33,7 @@ from satchel.paths import SOCKET_PATH_LIMIT
 from wire.door import connected
 from wire.errors import HostUnreachable, RemoteProtocolError, printable
 from wire.listening import listen_unix
+from wire.liveness import Liveness
 from wire.multiplex import Kind, Multiplexer
 from wire.openssh import (
     Lane,
@@ -65,7 +66,9 @@ class LinkState(Enum):
 class SshLink:
     """One connection to one host. Made by `start` or `open`; any thread may call."""
 
-    def __init__(self, host: SshHost, process: subprocess.Popen[bytes], pipe: int) -> None:
+    def __init__(
+        self, host: SshHost, process: subprocess.Popen[bytes], pipe: int, keep_alive: float
+    ) -> None:
         """Its own from here on: the process, and the descriptor of its standard input and
         output."""
         self.host = host
@@ -77,7 +80,12 @@ class SshLink:
         self._offered: dict[str, _Offer] = {}
         self._said = Tail(process)
         self._streams = Multiplexer(
-            pipe, pipe, opens=1, connect=self._connected, asked=self._answered
+            pipe,
+            pipe,
+            opens=1,
+            connect=self._connected,
+            asked=self._answered,
+            liveness=Liveness(keep_alive),
         )
         self._carrier = threading.Thread(
             target=self._carry, name=f"streams-{host.name}", daemon=True
@@ -102,11 +110,11 @@ class SshLink:
         mine, its = socket.socketpair()
         with its:
             try:
-                process = start_ssh(ssh_argv(host, lane, keep_alive, connect_timeout), its)
+                process = start_ssh(ssh_argv(host, lane, connect_timeout), its)
             except BaseException:
                 mine.close()
                 raise
-        return cls(host, process, mine.detach())
+        return cls(host, process, mine.detach(), keep_alive)
 
     @classmethod
     def open(
@@ -127,7 +135,7 @@ class SshLink:
         return self._change()
 
     def alive(self) -> bool:
-        """Whether the connection stands, as far as ssh knows: see `keep_alive`."""
+        """Whether the connection stands, as far as is known: see `keep_alive`."""
         return self.state is LinkState.READY
 
     def wait_ready(self, timeout: float) -> None:
@@ -142,6 +150,16 @@ class SshLink:
         except BaseException:
             self.close(gone=True)
             raise
+
+    def fall_silent(self) -> None:
+        """Say nothing any more of one's own accord; the connection stays, if its ends do, and who
+        is not there any more is not missed. What is asked still goes: `wake` before."""
+        self._streams.fall_silent()
+
+    def wake(self) -> None:
+        """Find out, along with what is asked next, whether the connection is still of use: it
+        breaks soon where it is not. Harmless where it is not silent."""
+        self._streams.wake()
 
     def reach(self, local: Path, name: str) -> None:
         """Carry connections to the socket `local`, made here with mode 0600, to what the door
@@ -205,6 +223,8 @@ class SshLink:
 
     def _carry(self) -> None:
         self._streams.run()
+        if self._streams.failure:
+            self._process.kill()  # it would wait for who is not there
         self._change()
 
     def _change(self, to: LinkState | None = None) -> LinkState:

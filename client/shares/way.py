@@ -28,11 +28,10 @@ class ShareWay:
     link: Link
 
     def call(self, ends: Ends) -> Caller:
-        """Begin a conversation; what Membership is given. A link that rests is connected first,
-        or tried again in the background where that fails."""
-        if not self.link.alive:
-            with contextlib.suppress(SatchelError):
-                self.link.connect()
+        """Begin a conversation; what Membership is given. A link that rests is woken, or connected
+        anew; tried again in the background where that fails."""
+        with contextlib.suppress(SatchelError):
+            self.link.connect()
         return WireCaller(self.socket, ends, HOME)
 
     def choose(self, share: str | None) -> str:

@@ -70,7 +70,7 @@ class HomeHelp:
         """A question to home came to nothing. A link without an answer in time may be none any
         more, of which nobody tells: it has few keep-alives. The next question has a new one."""
         if isinstance(error, PeerTimeout):
-            self._link.rest()
+            self._link.cut()
 
     def refresh(
         self, tree: HelpedTree, service: str, user: str, root: str, question: bytes

@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from math import inf
 
+from satchel.ticks import next_tick, period_within
 from shares.node import clock
 from shares.node.content import Content
 from shares.node.current_hub import CurrentHub
@@ -39,13 +41,16 @@ class Heartbeat:
             self._relaxation = max(seconds, SHORTEST)
 
     def run(self, ended: threading.Event) -> None:
-        """Beat until then."""
+        """Beat until then, at ticks."""
+        due = 0.0
         while True:
             if self._home.joined:
                 self.beat()
             self._content.look_at_pages()
             lease = self._lease[1] if self._lease else FIRST_LEASE
-            if ended.wait(min(lease, self._relaxation) / 3):
+            now = time.monotonic()
+            due = next_tick(period_within(min(lease, self._relaxation) / 3), max(now, due))
+            if ended.wait(due - now):
                 return
 
     def beat(self) -> None:

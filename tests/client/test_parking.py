@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A session that nobody uses leaves home, and goes on with its next use."""
 
+import dataclasses
 import time
 
 import pytest
@@ -11,6 +12,7 @@ from client.runner import Runner
 from satchel.errors import ConflictError
 from tests.client.world import World, post
 from tests.needs import requires
+from tests.round_trips import RoundTrips, through
 from tests.waiting import eventually
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
@@ -25,10 +27,7 @@ def _parks_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def parked(runner: Runner) -> bool:
-    return (
-        bool(runner.status()["parked"])
-        and not runner._links.get("home", runner.settings.home).alive
-    )
+    return bool(runner.status()["parked"])
 
 
 def test_a_session_parks_and_goes_on(carried: World) -> None:
@@ -52,3 +51,26 @@ def test_another_client_may_use_the_service_meanwhile(carried: World) -> None:
     assert post(carried.proxy(other)).status_code == 200
     post(carried.proxy(runner))
     assert eventually(lambda: isinstance(runner.session.refusal, ConflictError))
+
+
+def test_the_first_operation_costs_three_round_trips_more_at_most(carried: World) -> None:
+    """Than one of a session that is awake."""
+    home = carried.settings.home
+    with RoundTrips(("127.0.0.1", home.port)) as trips:
+        trips.steps = False
+        carried.settings = dataclasses.replace(carried.settings, home=through(trips, home))
+        runner = carried.runner(park_seconds=PARK)
+        url = carried.proxy(runner)
+        assert post(url).status_code == 200
+        connections = trips.connections
+        hops: dict[bool, list[int]] = {True: [], False: []}
+        for _ in range(3):
+            for parks in (True, False):
+                assert not parks or eventually(lambda: parked(runner))
+                time.sleep(1.0)
+                trips.steps, before = True, trips.hops
+                assert post(url).status_code == 200
+                hops[parks].append(trips.hops - before)
+                trips.steps = False
+        assert min(hops[True]) <= min(hops[False]) + 2 * 3, hops
+        assert trips.connections == connections

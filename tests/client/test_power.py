@@ -94,7 +94,16 @@ def test_each_change_is_heard(device: Device) -> None:
         assert eventually(lambda: not power.means.sleeping)
 
 
-def test_a_transfer_stops_in_the_middle_and_goes_on(device: Device) -> None:
+@pytest.mark.parametrize(
+    ("waits", "service", "name", "held", "over"),
+    [
+        (METERED, NETWORK, "Metered", f"uint32 {YES}", f"uint32 {GUESS_NO}"),
+        (BATTERY, UPOWER, "OnBattery", "true", "false"),
+    ],
+)
+def test_a_transfer_stops_in_the_middle_and_goes_on(
+    device: Device, waits: str, service: tuple[str, str], name: str, held: str, over: str
+) -> None:
     pieces: list[int] = []
     ending = threading.Event()
 
@@ -103,20 +112,23 @@ def test_a_transfer_stops_in_the_middle_and_goes_on(device: Device) -> None:
             power.wait(Urgency.LATER, ending)
             pieces.append(1)
 
-    with Power({METERED}) as power:
+    with Power({waits}) as power:
         assert power.ready(30)
         thread = threading.Thread(target=transfer, args=(power,))
         thread.start()
         try:
             assert eventually(lambda: len(pieces) > 3)
-            device.set(NETWORK, "Metered", f"uint32 {YES}")
-            assert eventually(lambda: power.means.metered)
+            device.set(service, name, held)
+            assert eventually(lambda: bool(power.holds(Urgency.LATER)))
             ending.wait(0.1)  # the piece that was under way
             stopped = len(pieces)
             ending.wait(1.0)
             assert len(pieces) == stopped
-            device.set(UPOWER, "OnBattery", "true")  # of which nothing is to wait
-            device.set(NETWORK, "Metered", f"uint32 {GUESS_NO}")
+            if waits == METERED:
+                device.set(UPOWER, "OnBattery", "true")  # of which nothing is to wait
+            else:
+                device.set(NETWORK, "Metered", f"uint32 {YES}")
+            device.set(service, name, over)
             assert eventually(lambda: len(pieces) > stopped)
         finally:
             ending.set()

@@ -52,7 +52,10 @@ def fake_image(folder: Path, name: str, *, stateful: bool) -> None:
 
 
 class Place:
-    """A daemon behind an sshd of its own. It can be taken away and come back."""
+    """A daemon behind an sshd of its own. It can be taken away and come back. keep_alive: of the
+    sshd, in seconds"""
+
+    keep_alive = 15.0
 
     def __init__(self, folder: Path, key: Identity, program: str, *words: str) -> None:
         """words: more arguments of its door"""
@@ -69,7 +72,9 @@ class Place:
 
     def _start_sshd(self, port: int = 0) -> Sshd:
         place, keys = self.folder / "sshd", [self._key.public]
-        return Sshd.start(place, authorized=keys, port=port, door=self._door)
+        return Sshd.start(
+            place, authorized=keys, port=port, door=self._door, keep_alive=self.keep_alive
+        )
 
     def cut(self) -> None:
         """Nobody reaches it any more."""

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from satchel.errors import UnavailableError
 from tests.hostile.test_parsers import EXAMPLES
 from wire import RemoteProtocolError
-from wire.multiplex import DROWNED, HEADER, HELLO, MAGIC, PIECE, WINDOW, Kind, Multiplexer
+from wire.multiplex import DROWNED, HEADER, HELLO, MAGIC, PIECE, VERSION, WINDOW, Kind, Multiplexer
 
 FEWER = max(30, EXAMPLES // 10)
 
-GREETING = HELLO.pack(MAGIC, 1, 1)
+GREETING = HELLO.pack(MAGIC, VERSION, VERSION)
 
-kinds = st.sampled_from([*Kind, *Kind, *Kind, 0, 9, 255])
+kinds = st.sampled_from([*Kind, *Kind, *Kind, 0, 11, 255])
 numbers = st.one_of(st.integers(0, 9), st.sampled_from([2**31, 2**32 - 1]))
 payloads = st.one_of(
     st.binary(max_size=40),

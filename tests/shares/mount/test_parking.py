@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import requires
+from tests.round_trips import RoundTrips
 from tests.shares.mount.served import Served, World, write
 from tests.waiting import eventually
 from uplink import Interface, built_in_radios
@@ -83,6 +84,30 @@ def test_an_open_file_keeps_it_awake(world: World) -> None:
         time.sleep(2 * PARK)
         assert not parked(laptop)
     assert eventually(lambda: parked(laptop))
+
+
+def test_the_first_access_costs_three_round_trips_more_at_most(
+    world: World, short_path: Path
+) -> None:
+    """Than one of a mount that is awake. The mount leads through the relay that counts."""
+    files = [f"file-{number}" for number in range(6)]
+    for file in files:
+        (world.root / file).write_bytes(file.encode())
+    with RoundTrips(world.direct, short_path / "trips") as trips:
+        trips.steps = False
+        world.link.path = short_path / "trips"
+        laptop = world.mount(park=PARK)
+        hops: dict[bool, list[int]] = {True: [], False: []}
+        for number, file in enumerate(files):
+            parks = number % 2 == 1
+            assert not parks or eventually(lambda: parked(laptop))
+            time.sleep(1.0)
+            trips.steps, before = True, trips.hops
+            assert (laptop.mountpoint / file).read_bytes() == file.encode()
+            hops[parks].append(trips.hops - before)
+            trips.steps = False
+        assert min(hops[True]) <= min(hops[False]) + 2 * 3, hops
+        assert laptop.unmount() == 0
 
 
 @pytest.mark.nightly
