@@ -5,6 +5,10 @@
 Bytes are passed on as they are: what they mean is between the client and the guest's agent
 (replay/agent/streams.h). Only the marks, by which a guest tells one host from the next, are the
 door's. One client is inside at a time; the next one takes its place.
+
+QEMU goes on with a port while its machine is paused: for bytes that come or leave it writes to
+the guest's memory. So nothing is passed while a machine is frozen, or memory would not go with the
+state of its devices.
 """
 
 from __future__ import annotations
@@ -12,12 +16,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
+import select
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from satchel.errors import SatchelError, UnavailableError
+from satchel.readiness import readable
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +51,7 @@ class StreamDoor:
         self._inside: tuple[socket.socket, ...] = ()
         self._worker: threading.Thread | None = None
         self._closing = False
+        self._passing = threading.Lock()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         path.unlink(missing_ok=True)
         self._listener.bind(bytes(path))
@@ -52,6 +59,12 @@ class StreamDoor:
         self._listener.listen(4)
         self._thread = threading.Thread(target=self._accept, name="streams' door", daemon=True)
         self._thread.start()
+
+    @contextlib.contextmanager
+    def still(self) -> Iterator[None]:
+        """Within, no byte goes to the guest or comes from it."""
+        with self._passing:
+            yield
 
     def close(self) -> None:
         """Let nobody in any more, and whoever is inside out. Harmless the second time."""
@@ -93,9 +106,11 @@ class StreamDoor:
                 rest = self._greet(client, guest)
                 if rest is None:
                     return
-                outwards = threading.Thread(target=_carry, args=(guest, client, rest), daemon=True)
+                outwards = threading.Thread(
+                    target=self._carry_out, args=(guest, client, rest), daemon=True
+                )
                 outwards.start()
-                _carry(client, guest, b"")
+                self._carry_in(client, guest)
                 outwards.join()
             except (OSError, SatchelError) as error:
                 logger.info("streams at %s: %s", self.path, error)
@@ -120,14 +135,43 @@ class StreamDoor:
         guest.settimeout(None)
         return seen[at + MARK_BYTES :]
 
+    def _carry_out(self, guest: socket.socket, client: socket.socket, first: bytes) -> None:
+        """Until either ends; then both do. first: what has come already"""
+        with contextlib.suppress(OSError):
+            client.sendall(first)
+            while piece := self._leaves(guest):
+                client.sendall(piece)
+        _closed(guest, client)
 
-def _carry(source: socket.socket, target: socket.socket, first: bytes) -> None:
-    """Until either ends; then both do."""
-    with contextlib.suppress(OSError):
-        if first:
-            target.sendall(first)
-        while piece := source.recv(PIECE):
-            target.sendall(piece)
-    for end in (source, target):
+    def _carry_in(self, client: socket.socket, guest: socket.socket) -> None:
+        """Likewise."""
+        with contextlib.suppress(OSError):
+            while piece := client.recv(PIECE):
+                self._enters(guest, memoryview(piece))
+        _closed(guest, client)
+
+    def _leaves(self, guest: socket.socket) -> bytes:
+        readable([guest])
+        with self._passing:
+            return guest.recv(PIECE)
+
+    def _enters(self, guest: socket.socket, piece: memoryview) -> None:
+        poll = select.poll()
+        poll.register(guest, select.POLLOUT)
+        while piece:
+            poll.poll()
+            with self._passing, contextlib.suppress(BlockingIOError):
+                piece = piece[guest.send(piece, socket.MSG_DONTWAIT) :]
+
+
+def _closed(*ends: socket.socket) -> None:
+    for end in ends:
         with contextlib.suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
+
+
+@contextlib.contextmanager
+def still(door: StreamDoor | None) -> Iterator[None]:
+    """The same of a machine that may have no door."""
+    with door.still() if door else contextlib.nullcontext():
+        yield

@@ -49,7 +49,7 @@ from replay import (
     adapters,
 )
 from replica.attachment import RAM, Attachment
-from replica.door import StreamDoor
+from replica.door import StreamDoor, still
 from replica.early import EarlyAnswers
 from replica.folder import RunFolder
 from replica.phases import Phases
@@ -483,7 +483,7 @@ class Replica:
         assert self._attachment is not None
         path = self._run_dir / "device-state"
         steps = Steps(self.phases.spans, "machine")
-        with self._attachment.about_to_commit() as prepared:
+        with self._attachment.about_to_commit() as prepared, still(self._door):
             begin, seconds = time.monotonic(), 0.0
             try:
                 machine.pause()

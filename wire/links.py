@@ -45,8 +45,6 @@ WATCH_SECONDS = 0.5
 RETRY_SECONDS = 2.0
 """Between the watcher's attempts to connect to a peer that does not answer."""
 
-CONNECT_SECONDS = 20.0
-
 KEEP_ALIVE_SECONDS = 9.0
 
 SELDOM_SECONDS = 900.0
@@ -265,12 +263,12 @@ class Link:
             host,
             lane=self._lane,
             keep_alive=self._keep_alive,
-            connect_timeout=CONNECT_SECONDS,
+            connect_timeout=self._peer.connect_seconds,
         )
         if self._closing.is_set():
             self._ssh.close()
             raise StateError(f"the link to {self.name} is closed")
-        self._ssh.wait_ready(CONNECT_SECONDS)
+        self._ssh.wait_ready(self._peer.connect_seconds)
         try:
             for local, stream in self._reached.items():
                 self._ssh.reach(local, stream)

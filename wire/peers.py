@@ -17,7 +17,7 @@ class Peer:
     destination: `user@host`; port: of its sshd; identity: the private key; known_hosts: of whom
     we believe who they are, as OpenSSH has it; socket: of one without a destination, the path of
     the daemon's Unix socket on this host; trusted: of a surrogate: it may run carried services,
-    whose answers nobody compares
+    whose answers nobody compares; connect_seconds: until its door must answer, more for a slow host
     """
 
     destination: str = ""
@@ -26,6 +26,7 @@ class Peer:
     known_hosts: Path = field(default_factory=lambda: config_dir() / "known_hosts")
     socket: str = ""
     trusted: bool = False
+    connect_seconds: float = 20.0
 
     @property
     def host(self) -> str:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Touches pages of a mapping at random, each for the first time, with some threads at once. Two ways
-// to get their content:
+// Touches pages of a mapping at random, each for the first time, with some threads at once. Two
+// ways to get their content:
 //
 //   faults file PATH OFFSET SIZE THREADS COUNT
 //   faults userfaultfd SOCKET EXPORT OFFSET SIZE THREADS COUNT
@@ -166,8 +166,7 @@ void TouchFile(char** argv) {
 void TouchHandled(char** argv) {
   const uint64_t offset = std::stoull(argv[2]);
   const size_t size = std::stoull(argv[3]);
-  void* mapped =
-      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) Fail("mmap");
   madvise(mapped, size, MADV_NOHUGEPAGE);
   char* base = static_cast<char*>(mapped);
@@ -190,8 +189,9 @@ int main(int argc, char** argv) {
   } else if (way == "userfaultfd" && argc == 8) {
     TouchHandled(argv + 2);
   } else {
-    std::fprintf(stderr, "faults file PATH OFFSET SIZE THREADS COUNT\n"
-                         "faults userfaultfd SOCKET EXPORT OFFSET SIZE THREADS COUNT\n");
+    std::fprintf(stderr,
+                 "faults file PATH OFFSET SIZE THREADS COUNT\n"
+                 "faults userfaultfd SOCKET EXPORT OFFSET SIZE THREADS COUNT\n");
     return 2;
   }
   return 0;

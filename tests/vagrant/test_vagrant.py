@@ -151,6 +151,8 @@ def test_the_main_job_between_the_machines_of_the_vagrantfile(room: Room, tree: 
     laptop.sees("pair", code, "--at", place)
     code, place = surrogate.shows(f"satchel-surrogate admit --at {SURROGATE}")
     laptop.sees("pair", code, "--at", place, "--name", "cafe")
+    for peer in ("home", "surrogates.cafe"):  # sshd is emulated as well
+        laptop.sees("config", "set", f"{peer}.connect_seconds", "300")
 
     key = Path(laptop.types("config", "get", "home.identity").strip())
     home.writes("laptop.pub", key.with_name(f"{key.name}.pub").read_text())
