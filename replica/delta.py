@@ -39,8 +39,9 @@ BLOCK_LIMIT = 1 << 18
 DEVICE_LIMIT = 64 << 20
 VOLUME_LIMIT = 9
 
-LEVEL = 1
-"""Of zlib: somebody waits for it."""
+LEVEL = 6
+HASTY_LEVEL = 1
+"""Of zlib, the second where a machine is held until the delta has come."""
 
 _HEADER = struct.Struct("<4sBBHIQ")
 _RUN = struct.Struct("<BIH")
@@ -70,14 +71,16 @@ class Delta:
             yield name, number, self.content[start : start + BLOCK_SIZE]
 
 
-def encode(device_state: bytes, runs: Iterable[Run], read: Callable[[Run], bytes]) -> bytes:
-    """The bytes of a delta. `read` gives the content of a run."""
+def encode(
+    device_state: bytes, runs: Iterable[Run], read: Callable[[Run], bytes], level: int = HASTY_LEVEL
+) -> bytes:
+    """The bytes of a delta. `read` gives the content of a run. level: of zlib"""
     found = list(_short(runs))
     names = sorted({run.volume for run in found})
     header = _HEADER.pack(MAGIC, VERSION, len(names), 0, len(found), len(device_state))
     parts = [header, *(bytes([len(name)]) + name.encode() for name in names)]
     parts += [_RUN.pack(names.index(run.volume), run.first, run.count) for run in found]
-    packer = zlib.compressobj(LEVEL)
+    packer = zlib.compressobj(level)
     parts.append(packer.compress(device_state))
     parts += [packer.compress(read(run)) for run in found]
     return b"".join([*parts, packer.flush()])
@@ -107,9 +110,11 @@ def decode(data: bytes, sizes: Mapping[str, int]) -> Delta:
     return Delta(whole[:device], runs, whole[device:])
 
 
-def between(store: Store, earlier: Mapping[str, TableRoot], frozen: Frozen) -> bytes:
-    """The delta from a freeze with these tables to a later one, both in the store. Raises what the
-    store raises."""
+def between(
+    store: Store, earlier: Mapping[str, TableRoot], frozen: Frozen, *, hasty: bool
+) -> bytes:
+    """The delta from a freeze with these tables to a later one, both in the store. hasty: the
+    machine is held until it has come. Raises what the store raises."""
     runs = []
     for name, root in sorted(frozen.volumes.items()):
         found = difference(store, earlier[name], root)
@@ -119,7 +124,8 @@ def between(store: Store, earlier: Mapping[str, TableRoot], frozen: Frozen) -> b
         root = frozen.volumes[run.volume]
         return store.read(root, run.first * BLOCK_SIZE, run.count * BLOCK_SIZE)
 
-    return encode(store.read(frozen.device_state), runs, content)
+    level = HASTY_LEVEL if hasty else LEVEL
+    return encode(store.read(frozen.device_state), runs, content, level)
 
 
 def apply(store: Store, tables: Mapping[str, TableRoot], delta: Delta) -> dict[str, TableRoot]:

@@ -87,7 +87,7 @@ class DeltaMaker:
         with self._making:
             frozen = self._freeze(hold)
             try:
-                made = self._made(since, frozen)
+                made = self._made(since, frozen, hasty=hold)
             except BaseException:
                 if hold:
                     self._go_on()
@@ -96,11 +96,13 @@ class DeltaMaker:
         logger.info("a delta of %d bytes, %.3f s", len(data), frozen.paused_seconds)
         return made
 
-    def _made(self, since: Mapping[str, TableRoot], frozen: Frozen) -> MadeDelta:
+    def _made(
+        self, since: Mapping[str, TableRoot], frozen: Frozen, *, hasty: bool = False
+    ) -> MadeDelta:
         sizes = {name: root.size for name, root in frozen.volumes.items()}
         if {name: root.size for name, root in since.items()} != sizes:
             raise UsageError("a delta needs the tables of an earlier freeze of this machine")
-        data = between(self._store, since, frozen)
+        data = between(self._store, since, frozen, hasty=hasty)
         made = MadeDelta(frozen, data, hashlib.sha256(data).hexdigest())
         self._path.write_bytes(data)
         self._digest = made.digest

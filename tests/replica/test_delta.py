@@ -39,7 +39,10 @@ def test_neighbours_go_in_one_run_and_come_back_as_blocks() -> None:
     ]
 
 
-def test_a_delta_between_two_states_makes_the_one_of_the_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hasty", [True, False])
+def test_a_delta_between_two_states_makes_the_one_of_the_other(
+    tmp_path: Path, *, hasty: bool
+) -> None:
     luck = random.Random(3)
     Store.create(tmp_path / "store").close()
     with Store.open(tmp_path / "store", level=0) as store:
@@ -50,7 +53,8 @@ def test_a_delta_between_two_states_makes_the_one_of_the_other(tmp_path: Path) -
             content[number] = luck.choice([bytes(BLOCK_SIZE), luck.randbytes(BLOCK_SIZE)])
         later = {"ram": store.import_bytes(b"".join(content))}
         device = store.import_bytes(b"device")
-        data = delta_between(store, earlier, Frozen(OperationNumber(0), device, later))
+        frozen = Frozen(OperationNumber(0), device, later)
+        data = delta_between(store, earlier, frozen, hasty=hasty)
         found = decode_delta(data, {"ram": 64})
         assert found.device_state == b"device"
         assert {number for _, number, _ in found.blocks()} <= set(changed)
