@@ -196,11 +196,12 @@ def _copies(
 
 def _changed(scene: _Scene, size: int) -> Iterator[Figure]:
     """The bytes of the last copy, by those of all blocks that it has otherwise than the one before,
-    as one stream of zlib at its usual level. Ends the scene: the store is its home's alone."""
-    scene.close()
+    as one stream of zlib at its usual level. Ends the scene: the store is its home's alone. The end
+    makes one copy more."""
     data = scene.roles.home.folder / "data"
     files = (data / "services" / scene.service / "checkpoints").glob("*.json")
     kept = [Manifest.from_bytes(file.read_bytes()) for file in files]
+    scene.close()
     earlier, later = sorted(kept, key=attrgetter("age"))[-2:]
     assert later.parent == earlier.id
     packer = zlib.compressobj()

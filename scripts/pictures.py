@@ -30,7 +30,7 @@ PROGRAM = str(Path(sys.executable).with_name("satchel"))
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 
 COLUMNS = 100
-WIDTH = 1000
+WIDTH = 1280
 LAST = "Ctrl-C ends it"
 CONFIG = re.compile(r"satchel --config (\S+) whereis")
 PAGE = re.compile(r"web page, (\w+)[^:]*: (\S+)")

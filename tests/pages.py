@@ -62,7 +62,11 @@ def require_every_look(browser: Browser, name: str) -> None:
 
 def take_picture(browser: Browser, path: Path) -> None:
     """All of the page, as it looks now."""
-    picture = browser.devtools("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+    size = browser.devtools("Page.getLayoutMetrics")["cssContentSize"]
+    width = browser.says("return window.innerWidth")  # with what a bar to scroll would take
+    clip = {"x": 0, "y": 0, "width": width, "height": size["height"], "scale": 1}
+    beyond = {"format": "png", "captureBeyondViewport": True, "clip": clip}
+    picture = browser.devtools("Page.captureScreenshot", **beyond)
     path.write_bytes(base64.b64decode(picture["data"]))
 
 
