@@ -53,9 +53,9 @@ class SessionParking:
 
     @property
     def parked(self) -> bool:
-        """Whether home is told nothing until the next use."""
+        """Whether home is told nothing until the next use, and the lease is given back."""
         feed = self._session.feed(HOME)
-        return feed is not None and feed.resting
+        return feed is not None and feed.resting and self._home.link.resting
 
     def close(self) -> None:
         """End it. Nothing happens the second time."""
