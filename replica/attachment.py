@@ -152,11 +152,9 @@ class Attachment:
 
     @contextlib.contextmanager
     def about_to_commit(self) -> Iterator[Prepared]:
-        """What a `commit` within takes of the time in which its machine stands still: all but the
-        last of its memory is written back before. Raises RamMountFailed: memory is lost."""
+        """What a `commit` within takes of the time in which its machine stands still."""
         prepared = self._mount.prepare_sync()
         try:
-            self._mount.sync()
             yield prepared
         finally:
             prepared.close()
