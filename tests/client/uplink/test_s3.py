@@ -135,7 +135,7 @@ def lists(cloud: NamedSite) -> int:
 
 def test_uploads_wait_for_each_other_with_their_programs(short_path: Path) -> None:
     """None has an answer before the service has it; they go in one burst."""
-    with bucket_site(short_path, waits=20) as cloud:
+    with bucket_site(short_path, waits=600) as cloud:  # three programs start on a busy host
         rclone(cloud, "mkdir", "up:bucket", uplink=False)
         sources, programs = [], []
         for number in range(3):
