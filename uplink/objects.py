@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as Tree
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
@@ -44,6 +44,11 @@ class FolderQuestion:
     def folder(self) -> str:
         """As a path, without a slash at the end."""
         return f"{self.bucket}/{self.prefix}".rstrip("/")
+
+    def of(self, folder: str) -> FolderQuestion:
+        """The same of another folder of the bucket."""
+        prefix = folder.removeprefix(self.bucket).strip("/")
+        return replace(self, prefix=f"{prefix}/" if prefix else "")
 
     def tree(self, token: str = "") -> str:
         """The query that asks for all below the folder, from the token on; parameters in order, as

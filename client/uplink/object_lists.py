@@ -60,9 +60,10 @@ class ObjectLists:
         if listing is not None:
             asked.exchange.answer(listing.status, listing.headers, listing.body)
             return False
-        whole = crawl is not None and fresh > 0 and asked.description.deltas == "tree"
-        if whole and self._ask_for_tree(asked, account, question):
-            listing = self._listings.find(key, fresh)
+        if crawl and fresh > 0 and asked.description.deltas == "tree":
+            whole = question.of(crawl.root)
+            if self._ask_for_tree(asked, account, whole):
+                listing = self._listings.find(key, fresh)
         listing = listing or self._ask(asked, key)
         asked.exchange.answer(listing.status, listing.headers, listing.body)
         return True

@@ -108,3 +108,11 @@ def test_what_is_no_list_is_refused(body: bytes) -> None:
 def test_no_bytes_of_a_stranger_do_more_than_that(body: bytes) -> None:
     with pytest.raises(BadObjectList):
         read_objects(body, encoded=False)
+
+
+def test_the_same_question_of_another_folder_of_the_bucket() -> None:
+    question = read_folder_question(ASKED)
+    assert question is not None
+    assert question.of(question.folder) == question
+    assert question.of(question.bucket).prefix == ""
+    assert question.of(f"{question.bucket}/a b/c").prefix == "a b/c/"

@@ -145,7 +145,8 @@ def test_uploads_wait_for_each_other_with_their_programs(short_path: Path) -> No
             words = (
                 "copyto",
                 "--s3-no-head",
-                "--ignore-times",
+                "--s3-no-check-bucket",  # to make one is an upload as well
+                "--no-check-dest",  # to ask wakes the radio, and all go with that
                 str(source),
                 f"up:bucket/{source.name}",
             )
