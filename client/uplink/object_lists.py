@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
+import threading
 import time
+from collections import OrderedDict
 
 from client.uplink.accounts import Account
 from client.uplink.asked import Asked
@@ -29,6 +32,9 @@ from wire import ServiceUnreachable
 
 logger = logging.getLogger(__name__)
 
+TREES = 256
+"""Of how many it is known when they were asked for last."""
+
 PAGES = 100
 """Of a tree; a larger one is left to the program's own questions."""
 
@@ -41,6 +47,8 @@ class ObjectLists:
     def __init__(self, forwarding: Forwarding) -> None:
         self._forwarding = forwarding
         self._listings = forwarding.listings
+        self._guard = threading.Lock()
+        self._trees: OrderedDict[tuple[str, ...], float] = OrderedDict()  # when they were asked for
 
     def folder(self, asked: Asked) -> str | None:
         """That a request is for, as a path; None where it is for none."""
@@ -62,11 +70,24 @@ class ObjectLists:
             return False
         if crawl and fresh > 0 and asked.description.deltas == "tree":
             whole = question.of(crawl.root)
-            if self._ask_for_tree(asked, account, whole):
+            asks = self._first_in(crawl, (*key[:2], crawl.root))
+            if asks and self._ask_for_tree(asked, account, whole):
                 listing = self._listings.find(key, fresh)
         listing = listing or self._ask(asked, key)
         asked.exchange.answer(listing.status, listing.headers, listing.body)
         return True
+
+    def _first_in(self, crawl: Crawl, tree: tuple[str, ...]) -> bool:
+        """Whether that tree is asked for now: once in a crawl. What it did not tell, as it is too
+        large or was changed, the program asks by itself."""
+        with self._guard:
+            now = time.monotonic()
+            before = self._trees.pop(tree, -math.inf)
+            asks = before < now - crawl.seconds
+            self._trees[tree] = now if asks else before
+            if len(self._trees) > TREES:
+                self._trees.popitem(last=False)
+        return asks
 
     def _ask(self, asked: Asked, key: tuple[str, ...]) -> Listing:
         changes = self._listings.changes(key[0], key[1])
