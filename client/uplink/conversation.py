@@ -123,6 +123,10 @@ class Conversation:
         self._answer = answer
         self._http = h11.Connection(h11.SERVER)
         connection.settimeout(IDLE_SECONDS)
+        if connection.family in (socket.AF_INET, socket.AF_INET6):
+            # A head and a body are two writes: the second would wait for the other end's
+            # acknowledgement of the first, which may be 40 ms late.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def run(self) -> None:
         """Answer requests, one after the other."""
