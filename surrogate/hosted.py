@@ -104,7 +104,7 @@ class HostedReplica:
         self._readahead = readahead
         self._pages_ahead = PagesAhead(fetcher, self._is_quiet, replica.flush)
         self._operation_seconds = operation_seconds
-        self.foreground = Foreground(partial(weigh, replica.run_dir), always=self._leads)
+        self.foreground = Foreground(partial(weigh, replica.run_dir), always=self._is_ahead)
         self.standby = Standby(replica) if request.standby and not adopt else None
         self._created = self._heard = time.monotonic()
         self._started_seconds: float | None = None
@@ -244,11 +244,12 @@ class HostedReplica:
         if self._stop.is_set():
             raise was_stopped(self.id)
         self.touch()
-        self.foreground.note()
         first = self._first_response is None
         if self._readahead:
             self._readahead.look()
-        response = perform(operation, FIRST_OPERATION_SECONDS if first else self._operation_seconds)
+        seconds = FIRST_OPERATION_SECONDS if first else self._operation_seconds
+        with self.foreground.awaited():
+            response = perform(operation, seconds)
         if self._first_response is None:
             seconds = time.monotonic() - self._created
             self._first_response = (seconds, self.fetcher.bytes_by_source())
@@ -296,10 +297,12 @@ class HostedReplica:
         self._request = frozen_at(self._request, frozen)
         path.write_bytes(self._request.to_bytes())
 
-    def _leads(self) -> bool:
-        """Whether it is the one that executes a carried service."""
-        waits = self.standby is not None and self.standby.stands
-        return self.replica.spec.streams and not waits
+    def _is_ahead(self) -> bool:
+        """Whether somebody waits for it without an operation: it starts, or leads a carried
+        service."""
+        if self.standby is not None and self.standby.stands:
+            return False
+        return self._thread.is_alive() or self.replica.spec.streams
 
     def _stands_by(self) -> bool:
         """Whether deltas are waited for, and nothing is fetched ahead any more."""

@@ -24,9 +24,12 @@ def test_a_replica_of_which_nobody_asks_gives_way_until_somebody_does(
     one.look()
     one.look()
     assert weights == [BACKGROUND]
-    one.note()
-    one.note()
-    assert weights == [BACKGROUND, EVERYBODY]
+    for _ in range(2):
+        with one.awaited():
+            one.look()
+            assert weights == [BACKGROUND, EVERYBODY]  # however long it takes
+    one.look()
+    assert weights == [BACKGROUND, EVERYBODY, BACKGROUND]
 
 
 def test_what_leads_a_carried_service_stays_in_front(
