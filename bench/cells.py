@@ -24,15 +24,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.harness import Figure, figure
-from bench.notes import SERVICE, add_note, notes_home
+from bench.notes import add_note, frozen_in, notes_checkpoint, replica_of
 from cell import EVERYBODY, Cells, weigh
 from homeserver import Home
-from hypervisor import MachineSpec, QemuDriver
 from images import Manifest
 from overlay import local_resolver
-from replica import Frozen, Replica
+from replica import Replica
 from satchel.errors import UnsupportedError
-from satchel.ids import ReplicaId
 from surrogate import BACKGROUND
 
 ROUNDS = 9
@@ -84,7 +82,7 @@ def quick_figures() -> Iterator[Figure]:
 def resume(quick: bool) -> Iterator[Figure]:
     """Seconds to the first response, and per operation, each by what it is without a cell."""
     cells = _cells()
-    with _checkpoint() as (home, manifest):
+    with notes_checkpoint() as (home, manifest):
         kinds: tuple[Cells | None, ...] = (cells, None)
         taken: list[list[tuple[float, float]]] = [[], []]
         for number in range(QUICK_ROUNDS if quick else ROUNDS):
@@ -101,7 +99,7 @@ def load(quick: bool) -> Iterator[Figure]:
     """The 99th percentile of operations beside each load, by that while its machine is stopped."""
     cells = _cells()
     blocks = QUICK_BLOCKS if quick else BLOCKS
-    with _checkpoint() as (home, manifest), resumed(home, manifest, cells) as measured:
+    with notes_checkpoint() as (home, manifest), resumed(home, manifest, cells) as measured:
         _operations(measured, BLOCK_OPERATIONS)  # what it touches comes first
         for name, script in LOADS.items():
             with resumed(home, manifest, cells) as hostile:
@@ -121,7 +119,7 @@ def foreground(quick: bool) -> Iterator[Figure]:
     """The median and the 99th percentile of operations of a replica in the foreground."""
     cells = _cells()
     with contextlib.ExitStack() as stack:
-        home, manifest = stack.enter_context(_checkpoint())
+        home, manifest = stack.enter_context(notes_checkpoint())
         measured, *others = (
             stack.enter_context(resumed(home, manifest, cells)) for _ in range(1 + BEHIND)
         )
@@ -187,37 +185,14 @@ def _cells() -> Cells:
 
 
 @contextlib.contextmanager
-def _checkpoint() -> Iterator[tuple[Home, Manifest]]:
-    """A home, and a checkpoint of `notes` in its store."""
-    with tempfile.TemporaryDirectory(prefix="satchel-") as folder, notes_home(Path(folder)) as home:
-        home.add_service(SERVICE, SERVICE)
-        service = home.service(SERVICE)
-        service.launch()
-        manifest = service.checkpoint().manifest
-        service.stop()
-        yield home, manifest
-
-
-@contextlib.contextmanager
 def resumed(home: Home, manifest: Manifest, cells: Cells | None) -> Iterator[Replica]:
     """A replica that runs."""
-    with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name:
-        replica = Replica(
-            ReplicaId("bench"),
-            MachineSpec.from_json(manifest.machine),
-            home.store,
-            QemuDriver(),
-            Path(name) / "r",
-            adapter=manifest.adapter["kind"],
-            stateful=manifest.adapter["stateful"],
-            cells=cells,
-        )
-        frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
-        try:
-            replica.resume(frozen, local_resolver(home.store), home.store.read)
-            yield replica
-        finally:
-            replica.stop()
+    with (
+        tempfile.TemporaryDirectory(prefix="satchel-bench-") as name,
+        replica_of(manifest, home.store, Path(name), cells) as replica,
+    ):
+        replica.resume(frozen_in(manifest), local_resolver(home.store), home.store.read)
+        yield replica
 
 
 def _resume(home: Home, manifest: Manifest, cells: Cells | None) -> tuple[float, float]:

@@ -1,17 +1,22 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The service `notes` in benchmarks: a home with its image, and operations."""
+"""The service `notes` in benchmarks: a home with its image, operations, and replicas of it."""
 
 import contextlib
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from cell import Cells
+from chunkstore import Store
 from homeserver import Home, HomeSettings
-from hypervisor import QemuDriver
+from hypervisor import MachineSpec, QemuDriver
+from images import Manifest
 from replay import Operation
 from replay.adapters import http
-from satchel.ids import OperationNumber
+from replica import Frozen, Replica
+from satchel.ids import OperationNumber, ReplicaId
 from testbed import built
 
 SERVICE = "notes"
@@ -44,3 +49,41 @@ def notes_home(folder: Path) -> Iterator[Home]:
         yield home
     finally:
         home.close()
+
+
+@contextlib.contextmanager
+def notes_checkpoint() -> Iterator[tuple[Home, Manifest]]:
+    """A home, and a checkpoint of `notes` in its store, just after its boot."""
+    with tempfile.TemporaryDirectory(prefix="satchel-") as folder, notes_home(Path(folder)) as home:
+        home.add_service(SERVICE, SERVICE)
+        service = home.service(SERVICE)
+        service.launch()
+        manifest = service.checkpoint().manifest
+        service.stop()
+        yield home, manifest
+
+
+@contextlib.contextmanager
+def replica_of(
+    manifest: Manifest, store: Store, folder: Path, cells: Cells | None = None
+) -> Iterator[Replica]:
+    """One of a checkpoint that has not been started; stopped at the end."""
+    replica = Replica(
+        ReplicaId("bench"),
+        MachineSpec.from_json(manifest.machine),
+        store,
+        QemuDriver(),
+        folder / "r",
+        adapter=manifest.adapter["kind"],
+        stateful=manifest.adapter["stateful"],
+        cells=cells,
+    )
+    try:
+        yield replica
+    finally:
+        replica.stop()
+
+
+def frozen_in(manifest: Manifest) -> Frozen:
+    """The machine of a checkpoint."""
+    return Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)

@@ -22,14 +22,20 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.harness import Figure, figure
-from bench.notes import SERVICE, add_note, notes_home
+from bench.notes import (
+    SERVICE,
+    add_note,
+    frozen_in,
+    notes_checkpoint,
+    notes_home,
+    replica_of,
+)
 from chunkstore import Below, Media, Store, records_below
 from homeserver import Home
-from hypervisor import MachineSpec, QemuDriver
 from images import Manifest
 from overlay import Volume, local_resolver
-from replica import Frozen, Replica
-from satchel.ids import BLOCK_SIZE, ReplicaId
+from replica import Replica
+from satchel.ids import BLOCK_SIZE
 from surrogate import Fetcher, Prefetcher, Prior
 from testbed import PAPER, TODAY
 from wire import Priority
@@ -171,28 +177,6 @@ def _bound(resumed: Resumed) -> tuple[str, float]:
     return "the link", ROUND_TRIP + resumed.bytes / RATE + resumed.warm
 
 
-@contextlib.contextmanager
-def _replica(store: Store, manifest: Manifest, folder: Path) -> Iterator[Replica]:
-    """One that has not been started."""
-    replica = Replica(
-        ReplicaId("bench"),
-        MachineSpec.from_json(manifest.machine),
-        store,
-        QemuDriver(),
-        folder / "r",
-        adapter=manifest.adapter["kind"],
-        stateful=manifest.adapter["stateful"],
-    )
-    try:
-        yield replica
-    finally:
-        replica.stop()
-
-
-def _frozen(manifest: Manifest) -> Frozen:
-    return Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
-
-
 def _needed(home: Home, manifest: Manifest) -> int:
     """Bytes of what a machine touches until its first response, compressed as one stream, and of
     its device state."""
@@ -205,9 +189,9 @@ def _needed(home: Home, manifest: Manifest) -> int:
 
     with (
         tempfile.TemporaryDirectory(prefix="satchel-bench-") as name,
-        _replica(home.store, manifest, Path(name)) as replica,
+        replica_of(manifest, home.store, Path(name)) as replica,
     ):
-        replica.resume(_frozen(manifest), watch, home.store.read)
+        replica.resume(frozen_in(manifest), watch, home.store.read)
         replica.execute(add_note(replica.last + 1))
     content = b"".join(
         home.store.read(manifest.volumes[volume], block * BLOCK_SIZE, BLOCK_SIZE)
@@ -227,7 +211,7 @@ def _resume(
             fetcher = Fetcher(store, sources, READAHEAD_BLOCKS)
             prefetcher = Prefetcher(store, fetcher, manifest.working_set)
             try:
-                with _replica(store, manifest, folder) as replica, contextlib.closing(fetcher):
+                with replica_of(manifest, store, folder) as replica, contextlib.closing(fetcher):
                     begun = _begun(replica, manifest, fetcher, prefetcher if ahead else None)
                     requests = sum(source.requests for source in sources)
                     size = sum(source.bytes for source in sources)
@@ -244,7 +228,7 @@ def _begun(
     began = time.monotonic()
     start = prefetcher.start if prefetcher else lambda volumes: None
     resolver = prefetcher.resolve if prefetcher else fetcher.resolve
-    replica.resume(_frozen(manifest), resolver, fetcher.read, start)
+    replica.resume(frozen_in(manifest), resolver, fetcher.read, start)
     running = time.monotonic() - began
     replica.execute(add_note(replica.last + 1))
     return running, time.monotonic() - began
@@ -264,13 +248,8 @@ def budget(quick: bool) -> Iterator[Figure]:
     """A medium with a tenth of the state, and the rest at home, by one with all of it."""
     with (
         tempfile.TemporaryDirectory(prefix="satchel-bench-") as name,
-        notes_home(Path(name)) as home,
+        notes_checkpoint() as (home, manifest),
     ):
-        home.add_service(SERVICE, SERVICE)
-        service = home.service(SERVICE)
-        service.launch()
-        manifest = service.checkpoint().manifest
-        service.stop()
         stored = len(home.store.records(home.store.reachable(manifest.roots())))
         roots = [Path(name) / "whole", Path(name) / "tenth"]
         for root, size in zip(roots, (None, stored // 10), strict=True):
