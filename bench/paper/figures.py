@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -34,35 +36,49 @@ SERVICES = ("speech", "desktop")
 MEDIA, WITHOUT = STAGES = ("media", "without")
 """What is evaluated of a service; the second one waits long for home's uplink."""
 
-OPERATIONS = {"speech": 10, "desktop": 4}
-QUICK_OPERATIONS = {"speech": 3, "desktop": 2}
 PLAN_ROUNDS = 2
-
-PATIENCE, QUICK_PATIENCE = 180.0, 20.0
-"""Seconds that an eager transfer may take to be made whole."""
 
 MEGABYTE = 1e6
 
 
+@dataclass(frozen=True)
+class Scale:
+    """How long an evaluation is. operations: of a service at each place, of which a move with the
+    stick has three; patience: see `transfer`."""
+
+    profile: Profile
+    operations: Mapping[str, int]
+    patience: float
+
+
+QUICK = Scale(TODAY, {"speech": 3, "desktop": 2}, 20.0)
+USUAL = Scale(PAPER, {"speech": 10, "desktop": 4}, 180.0)
+SERIES = Scale(PAPER, {"speech": 134, "desktop": 42}, 180.0)
+"""Figure 4 has 400 iterations and Figure 5 has 125; nobody thinks between them here."""
+NIGHT = replace(SERIES, patience=math.inf)
+"""Every transfer is made whole."""
+
+
 def figures() -> Iterator[Figure]:
-    yield from _services(SERVICES, STAGES, False)
+    yield from _services(SERVICES, STAGES, USUAL, quick=False)
     yield from _plan(quick=False)
 
 
 def quick_figures() -> Iterator[Figure]:
-    yield from _services(SERVICES, STAGES, True)
+    yield from _services(SERVICES, STAGES, QUICK, quick=True)
     yield from _plan(quick=True)
 
 
-def _services(services: Sequence[str], stages: Sequence[str], quick: bool) -> Iterator[Figure]:
-    counts = QUICK_OPERATIONS if quick else OPERATIONS
-    patience = QUICK_PATIENCE if quick else PATIENCE
-    profile = TODAY if quick else PAPER
+def _services(
+    services: Sequence[str], stages: Sequence[str], scale: Scale, quick: bool
+) -> Iterator[Figure]:
+    if quick:
+        scale = QUICK
     for name in services if MEDIA in stages else ():
-        (OUT / profile.name / f"{name}.csv").unlink(missing_ok=True)
-    with _played(services, profile) as play, _copied(play, services) as copy:
+        (OUT / scale.profile.name / f"{name}.csv").unlink(missing_ok=True)
+    with _played(services, scale.profile) as play, _copied(play, services) as copy:
         for name in services:
-            each = Evaluation(play, name, counts[name], patience)
+            each = Evaluation(play, name, scale.operations[name], scale.patience)
             if MEDIA in stages:
                 yield from each.move_with_media()
                 yield from each.eager(copy)
@@ -88,12 +104,14 @@ def _plan(quick: bool) -> Iterator[Figure]:
 
 
 PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
-    **{each: functools.partial(_services, (each,), STAGES) for each in SERVICES},
+    **{each: functools.partial(_services, (each,), STAGES, USUAL) for each in SERVICES},
     **{
-        f"{each}.{stage}": functools.partial(_services, (each,), (stage,))
+        f"{each}.{stage}": functools.partial(_services, (each,), (stage,), USUAL)
         for each in SERVICES
         for stage in STAGES
     },
+    "series": functools.partial(_services, SERVICES, (MEDIA,), SERIES),
+    "night": functools.partial(_services, SERVICES, STAGES, NIGHT),
     "storage": _storage,
     "plan": _plan,
 }

@@ -54,15 +54,17 @@ def threaded() -> Path:
     return build / "tests" / "native" / "concurrency_tests"
 
 
-def fuzz(name: str) -> "subprocess.CompletedProcess[str]":
-    each = max(1, round(FUZZ_SECONDS / len(FUZZERS)))
-    argv = [str(ROOT / "scripts/fuzz"), name, "--seconds", str(each), "--seed", "20261121"]
+Run = subprocess.CompletedProcess[str]
+
+
+def fuzz(name: str, limit: str, count: int, seed: int) -> Run:
+    argv = [str(ROOT / "scripts/fuzz"), name, limit, str(count), "--seed", str(seed)]
     return subprocess.run(argv, check=False, capture_output=True, text=True)
 
 
-def tried(done: "subprocess.CompletedProcess[str]") -> int:
+def tried(done: Run) -> int:
     """Inputs of a run that found no fault."""
-    print(done.stdout + done.stderr)
+    print(*done.args, done.stdout + done.stderr)
     assert done.returncode == 0
     found = re.search(r"number_of_executed_units: (\d+)", done.stderr)
     assert found is not None
@@ -70,17 +72,22 @@ def tried(done: "subprocess.CompletedProcess[str]") -> int:
 
 
 @pytest.fixture(scope="module")
-def fuzzed(
-    request: pytest.FixtureRequest,
-) -> Iterator[dict[str, "Future[subprocess.CompletedProcess[str]]"]]:
-    """The runs of the fuzzers that this session has tests of."""
+def runs(request: pytest.FixtureRequest) -> Iterator[dict[str, "Future[Run]"]]:
+    """Of each test of a fuzzer in this session, by its name: as many at once as processors."""
     subprocess.run([str(ROOT / "scripts" / "fuzz"), "--build"], check=True)
     wanted = {item.name for item in request.session.items}
+    seconds = max(1, round(FUZZ_SECONDS / len(FUZZERS)))
+    inputs, seed = -(-FUZZ_INPUTS // len(FUZZERS)), random.SystemRandom().getrandbits(31)
+    each = {
+        "test_no_input_breaks_a_parser": ("--seconds", seconds, 20261121),
+        "test_millions_of_inputs_each_night": ("--inputs", inputs, seed),
+    }
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield {
-            name: pool.submit(fuzz, name)
+            test: pool.submit(fuzz, name, *limits)
+            for what, limits in each.items()
             for name in FUZZERS
-            if f"test_no_input_breaks_a_parser[{name}]" in wanted
+            if (test := f"{what}[{name}]") in wanted
         }
 
 
@@ -91,17 +98,16 @@ def test_threads_do_not_race(threaded: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", FUZZERS)
 def test_no_input_breaks_a_parser(
-    fuzzed: dict[str, "Future[subprocess.CompletedProcess[str]]"], name: str
+    request: pytest.FixtureRequest, runs: dict[str, "Future[Run]"], name: str
 ) -> None:
-    assert tried(fuzzed[name].result()) > ALWAYS_MADE
+    assert tried(runs[request.node.name].result()) > ALWAYS_MADE
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize("name", FUZZERS)
-def test_millions_of_inputs_each_night(name: str) -> None:
-    """Those of all fuzzers together are FUZZ_INPUTS. The seed is printed."""
-    each, seed = -(-FUZZ_INPUTS // len(FUZZERS)), random.SystemRandom().getrandbits(31)
-    argv = [str(ROOT / "scripts/fuzz"), name, "--inputs", str(each), "--seed", str(seed)]
-    print(*argv)
-    assert tried(subprocess.run(argv, check=False, capture_output=True, text=True)) >= each
+def test_millions_of_inputs_each_night(
+    request: pytest.FixtureRequest, runs: dict[str, "Future[Run]"], name: str
+) -> None:
+    """Those of all fuzzers together are FUZZ_INPUTS. The command, with its seed, is printed."""
+    assert tried(runs[request.node.name].result()) >= FUZZ_INPUTS // len(FUZZERS)
