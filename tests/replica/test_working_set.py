@@ -4,6 +4,7 @@
 
 import random
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ def content(run: Run) -> bytes:
     return b"".join(f"{name} {n} ".encode().ljust(BLOCK_SIZE, b".") for name, n in run.blocks())
 
 
-def frames_of(blob: bytes, volumes: dict[str, TableRoot] | None = None) -> list[Frame]:
+def frames_of(blob: bytes, volumes: Mapping[str, TableRoot] | None = None) -> list[Frame]:
     directory = blob[: directory_size(blob)]
     return decode_working_set(directory, len(blob), volumes or VOLUMES)
 
@@ -83,9 +84,11 @@ def blocks_of(blob: bytes) -> dict[tuple[str, int], bytes]:
     return found
 
 
-def names_in(blob: bytes) -> dict[tuple[str, int], bytes]:
+def names_in(
+    blob: bytes, volumes: Mapping[str, TableRoot] | None = None
+) -> dict[tuple[str, int], bytes]:
     """The name of every block, as a reader finds it."""
-    frames = frames_of(blob)
+    frames = frames_of(blob, volumes)
     offset, length = names_extent(frames)
     found = {}
     each = split_names(blob[offset : offset + length], frames)
@@ -302,7 +305,7 @@ def test_a_checkpoint_carries_what_its_rehearsal_touched(
                 for r in frame.runs
             )
             assert frame.expand(blob[frame.offset : frame.offset + frame.length]) == state
-        names = names_in(blob)
+        names = names_in(blob, manifest.volumes)
         for volume, number in random.Random(1).sample(sorted(names), 200):
             block = store.read(manifest.volumes[volume], number * BLOCK_SIZE, BLOCK_SIZE)
             assert names[volume, number] == (reference(block) if any(block) else bytes(52))
