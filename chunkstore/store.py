@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from chunkstore._native import _core
-from chunkstore.block_map import BlockMap
-from chunkstore.errors import FileExists, FileMissing
+from chunkstore.block_map import BlockMap, BlockState
+from chunkstore.errors import ChunkInvalid, ChunkMissing, FileExists, FileMissing
 from chunkstore.reports import (
     BadRecord,
     Evicted,
@@ -263,6 +263,27 @@ class Store:
         """
         self.native.place(map.native, numbers, blocks)
         self._tell_collisions()
+
+    def place_named(self, map: BlockMap, numbers: Sequence[int], refs: Buffer) -> bytes:
+        """Fill those of these entries that are absent and whose chunk is here, by its whole
+        reference, 52 bytes for each number. Both hashes of each chunk are checked. Gives back the
+        references of the others that are absent, none twice.
+
+        The caller answers for it that these chunks are the volume's. Entries that are not absent
+        are never changed. Raises IndexError for a number that the map has not.
+        """
+        pairs = zip(numbers, split_refs(bytes(refs)), strict=True)
+        absent = [(n, ref) for n, ref in pairs if map.entry(n).state is BlockState.ABSENT]
+        wanted = [*dict.fromkeys(ref for _, ref in absent)]
+        found: dict[ChunkRef, bytes] = {}
+        for ref, here in zip(wanted, self.has(b"".join(wanted)), strict=True):
+            if here:
+                with suppress(ChunkMissing, ChunkInvalid):  # damaged, or given up just now
+                    found[ref] = self.get(ref)
+        placed = [(n, found[ref]) for n, ref in absent if ref in found]
+        if placed:
+            self.place(map, [n for n, _ in placed], b"".join(block for _, block in placed))
+        return b"".join(ref for ref in wanted if ref not in found)
 
     def commit(
         self, root: TableRoot, map: BlockMap, overlay_path: str | os.PathLike[str]

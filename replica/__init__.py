@@ -63,7 +63,16 @@ if TYPE_CHECKING:
         was_stopped,
     )
     from replica.working_set import BLOCK_LIMIT as WORKING_SET_LIMIT
-    from replica.working_set import HASTY_PRESET, Frame, Run, WorkingSetInvalid, directory_size
+    from replica.working_set import (
+        HASTY_PRESET,
+        Frame,
+        Run,
+        WorkingSetInvalid,
+        WorkingSetVersion,
+        directory_size,
+        names_extent,
+        split_names,
+    )
     from replica.working_set import decode as decode_working_set
     from replica.working_set import encode as encode_working_set
 else:
@@ -102,6 +111,7 @@ __all__ = [
     "StreamDoor",
     "Temperature",
     "WorkingSetInvalid",
+    "WorkingSetVersion",
     "WrongGuest",
     "WrongReplicaState",
     "apply_delta",
@@ -114,8 +124,10 @@ __all__ = [
     "encode_profile",
     "encode_working_set",
     "first_of",
+    "names_extent",
     "observed",
     "run_of",
+    "split_names",
     "sweep",
     "tables_of",
     "was_stopped",

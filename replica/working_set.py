@@ -1,14 +1,16 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks that a resumed machine touches first, with their content: found out by a rehearsal at
-home, carried with the checkpoint, streamed by a surrogate ahead of the machine.
+"""The blocks that a resumed machine touches first, with their names and their content: found out by
+a rehearsal at home, carried with the checkpoint, streamed by a surrogate ahead of the machine.
 
-    blob      := directory  zero*  (frame  zero*)*        each part begins at a multiple of 4096
+    blob      := directory  zero*  names  zero*  (frame  zero*)*     each part begins at a multiple
+                                                                     of 4096
     directory := magic "SATW" (4)  version u8  volumes u8  zero u16  size u32  frames u32
                  name*  entry*
     name      := length u8  bytes
     entry     := length u32  runs u16  run*
     run       := volume u8  first u32  count u16
+    names     := reference (52)*             of each frame's blocks, frame after frame; version 3
 
 A frame is the blocks of its entry's runs, one after the other, compressed together. All integers
 are little-endian; docs/formats/working-set.md. (REAP, ASPLOS 2021, section 4: record the pages of
@@ -17,18 +19,26 @@ the first invocation, keep them together, fetch them in one go.)
 
 from __future__ import annotations
 
+import enum
 import lzma
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from chunkstore import TableRoot
+from chunkstore import TableRoot, name_blocks
 from satchel.errors import IntegrityError
-from satchel.ids import BLOCK_SIZE
+from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
 
 MAGIC = b"SATW"
-VERSION = 2
+
+
+class WorkingSetVersion(enum.IntEnum):
+    """Of a blob."""
+
+    NAMELESS = 2  # without names: what nobody else has, and blobs of before 2026-11-28
+    NAMED = 3
+
 
 BLOCK_LIMIT = 1 << 16
 """Blocks in a working set: 256 MiB."""
@@ -76,11 +86,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Frame:
-    """Blocks that are compressed together: `length` bytes from `offset` of the blob on."""
+    """Blocks that are compressed together: `length` bytes from `offset` of the blob on.
+
+    names: where in the blob the references of its blocks begin, 52 bytes each; None where there
+    are none
+    """
 
     offset: int
     length: int
     runs: tuple[Run, ...]
+    names: int | None = None
 
     @property
     def count(self) -> int:
@@ -101,7 +116,11 @@ class Frame:
 
 
 def encode(
-    parts: Iterable[Iterable[Run]], read: Callable[[Run], bytes], *, preset: int = PRESET
+    parts: Iterable[Iterable[Run]],
+    read: Callable[[Run], bytes],
+    *,
+    preset: int = PRESET,
+    version: WorkingSetVersion = WorkingSetVersion.NAMED,
 ) -> bytes:
     """The blob of what was touched, part after part, in that order. `read` gives the content of a
     run. Each part has frames of its own: a machine in one phase does not wait for the next.
@@ -117,21 +136,30 @@ def encode(
         new = new[: BLOCK_LIMIT - len(touched)]
         touched.update(new)
         frames += [tuple(_runs(frame)) for frame in _frames(new)]
-    names = sorted({volume for volume, _ in touched})
 
-    def compress(frame: tuple[Run, ...]) -> bytes:
+    def compress(frame: tuple[Run, ...]) -> tuple[bytes, bytes]:
         data = b"".join(read(run) for run in frame)
-        return lzma.compress(data, lzma.FORMAT_RAW, filters=_filters(preset))
+        names = name_blocks(data) if version is WorkingSetVersion.NAMED else b""
+        return names, lzma.compress(data, lzma.FORMAT_RAW, filters=_filters(preset))
 
     with ThreadPoolExecutor(max_workers=2) as pool:
-        contents = list(pool.map(compress, frames))
-    out = [b"".join(bytes([len(name)]) + name.encode("ascii") for name in names)]
-    for frame, content in zip(frames, contents, strict=True):
-        out.append(_ENTRY.pack(len(content), len(frame)))
-        out += [_RUN.pack(names.index(r.volume), r.first, r.count) for r in frame]
+        made = list(pool.map(compress, frames))
+    contents = [content for _, content in made]
+    directory = _directory(version, frames, [len(content) for content in contents])
+    return b"".join(map(_padded, (directory, b"".join(names for names, _ in made), *contents)))
+
+
+def _directory(
+    version: WorkingSetVersion, frames: Sequence[tuple[Run, ...]], lengths: Sequence[int]
+) -> bytes:
+    volumes = sorted({run.volume for frame in frames for run in frame})
+    out = [b"".join(bytes([len(name)]) + name.encode("ascii") for name in volumes)]
+    for frame, length in zip(frames, lengths, strict=True):
+        out.append(_ENTRY.pack(length, len(frame)))
+        out += [_RUN.pack(volumes.index(r.volume), r.first, r.count) for r in frame]
     rest = b"".join(out)
-    header = _HEADER.pack(MAGIC, VERSION, len(names), 0, _HEADER.size + len(rest), len(frames))
-    return b"".join(_padded(part) for part in (header + rest, *contents))
+    size = _HEADER.size + len(rest)
+    return _HEADER.pack(MAGIC, version, len(volumes), 0, size, len(frames)) + rest
 
 
 def directory_size(head: bytes) -> int:
@@ -139,7 +167,7 @@ def directory_size(head: bytes) -> int:
     if len(head) < _HEADER.size:
         raise WorkingSetInvalid("not a working set", why="it is too short")
     magic, version, _, zero, size, _ = _HEADER.unpack_from(head)
-    if magic != MAGIC or version != VERSION or zero:
+    if magic != MAGIC or version not in set(WorkingSetVersion) or zero:
         raise WorkingSetInvalid("not a working set of this version")
     if not _HEADER.size <= size <= DIRECTORY_LIMIT:
         raise WorkingSetInvalid("not a working set", why="its directory is too long")
@@ -152,7 +180,7 @@ def decode(directory: bytes, size: int, volumes: Mapping[str, TableRoot]) -> lis
     if directory_size(directory) != len(directory):
         raise WorkingSetInvalid("not a working set", why="its directory is cut short")
     try:
-        frames = list(_entries(directory))
+        frames = list(_frames_of(directory))
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise WorkingSetInvalid("not a working set", why=str(error)) from error
     if sum(frame.count for frame in frames) > BLOCK_LIMIT:
@@ -166,22 +194,54 @@ def decode(directory: bytes, size: int, volumes: Mapping[str, TableRoot]) -> lis
     return frames
 
 
-def _entries(directory: bytes) -> Iterator[Frame]:
+def names_extent(frames: Sequence[Frame]) -> tuple[int, int]:
+    """Where the names of a blob's frames are: offset and length. There are none if that is 0."""
+    if not frames or frames[0].names is None:
+        return 0, 0
+    return frames[0].names, sum(frame.count for frame in frames) * CHUNK_REF_SIZE
+
+
+def split_names(names: bytes, frames: Sequence[Frame]) -> list[bytes]:
+    """Of all names of a blob those of each frame: of its blocks, in their order."""
+    parts, at = [], 0
+    for frame in frames:
+        end = at + frame.count * CHUNK_REF_SIZE
+        parts.append(names[at:end])
+        at = end
+    return parts
+
+
+def _frames_of(directory: bytes) -> Iterator[Frame]:
+    _, version, _, _, size, _ = _HEADER.unpack_from(directory)
+    entries = list(_entries(directory))
+    counts = [sum(run.count for run in runs) for _, runs in entries]
+    names: int | None = None
+    offset = _align(size)
+    if version == WorkingSetVersion.NAMED:
+        names = offset
+        offset += _align(sum(counts) * CHUNK_REF_SIZE)
+    for (length, runs), count in zip(entries, counts, strict=True):
+        yield Frame(offset, length, runs, names)
+        offset += _align(length)
+        if names is not None:
+            names += count * CHUNK_REF_SIZE
+
+
+def _entries(directory: bytes) -> Iterator[tuple[int, tuple[Run, ...]]]:
+    """Of each frame its length and its runs."""
     _, _, volumes, _, size, frames = _HEADER.unpack_from(directory)
     names, at = [], _HEADER.size
     for _ in range(volumes):
         end = at + 1 + directory[at]
         names.append(directory[at + 1 : end].decode("ascii"))
         at = end
-    offset = _align(size)
     for _ in range(frames):
         length, count = _ENTRY.unpack_from(directory, at)
         at += _ENTRY.size
         packed = directory[at : at + count * _RUN.size]
         runs = tuple(Run(names[v], first, n) for v, first, n in _RUN.iter_unpack(packed))
         at += count * _RUN.size
-        yield Frame(offset, length, runs)
-        offset += _align(length)
+        yield length, runs
     if at != size:
         raise WorkingSetInvalid("not a working set", why="its directory is not whole")
 

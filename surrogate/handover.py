@@ -4,9 +4,10 @@
 
 What is said is names: those of the tables, which know by now what the machine has written, and of
 the device state. The blocks that differ from the owner's checkpoint are compressed together, in the
-form of a working set, so that the other surrogate streams them ahead of the machine; all others it
-has from where it has a checkpoint's, those first that the machine has touched here. Of the tables'
-pages what has changed in them is told, so that it makes them of the checkpoint's.
+form of a working set, so that the other surrogate streams them ahead of the machine. They have no
+names there, as no cache elsewhere has them. All others it has from where it has a checkpoint's,
+those first that the machine has touched here. Of the tables' pages what has changed in them is
+told, so that it makes them of the checkpoint's.
 
 A machine stands still once: what it has written to its memory is flushed before, or the maps would
 tell of it in the freeze only, and the pages above that are not here would have to be fetched then.
@@ -30,7 +31,15 @@ from chunkstore import (
 )
 from images import Manifest
 from overlay import Volume
-from replica import HASTY_PRESET, WORKING_SET_LIMIT, Frozen, Replica, Run, encode_working_set
+from replica import (
+    HASTY_PRESET,
+    WORKING_SET_LIMIT,
+    Frozen,
+    Replica,
+    Run,
+    WorkingSetVersion,
+    encode_working_set,
+)
 from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE, ReplicaId
 from surrogate.fetching import Fetcher
@@ -86,7 +95,10 @@ def hand_over(
         return fetcher.read(root, run.first * BLOCK_SIZE, run.count * BLOCK_SIZE)
 
     runs = [Run(name, number, 1) for name, number in sorted(changed)]
-    blob = store.import_bytes(encode_working_set([runs], content, preset=HASTY_PRESET))
+    told = encode_working_set(
+        [runs], content, preset=HASTY_PRESET, version=WorkingSetVersion.NAMELESS
+    )
+    blob = store.import_bytes(told)
     logger.info("replica %s handed over: %d blocks, %d bytes", replica.id, len(runs), blob.size)
     return HandedOver(
         operation=frozen.operation,

@@ -18,7 +18,7 @@
 from surrogate.fetching.coverage import CACHE, Coverage, Span
 from surrogate.fetching.estimate import Estimate, Prior
 from surrogate.fetching.exchange import Exchange, Supplier, Ticket, Unasked
-from surrogate.fetching.fetcher import ChunksUnavailable, Fetcher
+from surrogate.fetching.fetcher import ChunksUnavailable, Fetcher, NamedBlocks
 from surrogate.fetching.passing import Passing
 from surrogate.fetching.schedule import Schedule
 from surrogate.fetching.source import Source
@@ -36,6 +36,7 @@ __all__ = [
     "Exchange",
     "Fetcher",
     "Key",
+    "NamedBlocks",
     "Passing",
     "Prior",
     "Schedule",

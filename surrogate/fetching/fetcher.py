@@ -58,6 +58,10 @@ PATIENCE_SECONDS = 600.0
 a source has that is out of reach is waited for."""
 
 
+NamedBlocks = tuple[Volume, Sequence[int], bytes]
+"""Blocks of a volume, by number, and the references of their chunks, one after the other."""
+
+
 class ChunksUnavailable(UnavailableError):
     """No source delivered some chunks that a machine needs."""
 
@@ -169,6 +173,26 @@ class Fetcher:
             while wanted := self._lacking(spans):
                 came.update(self._bring(wanted, priority, patience=patience))
 
+    def named(
+        self,
+        blocks: Sequence[NamedBlocks],
+        patience: float | None = None,
+        priority: Priority = Priority.BACKGROUND,
+    ) -> bool:
+        """Make blocks present by the references of their chunks, without any page. Whether the
+        nearest source, or one of the host's, had most of what was not here. The caller answers for
+        it that these are the volumes' chunks. Raises as `read`, with which it has `patience`."""
+        spans = [(volume, number, 1) for volume, numbers, _ in blocks for number in numbers]
+        for volume, number, _ in spans:
+            volume.map.foresee(number)
+        nearest = (*self._exchange.shared(), *self._suppliers[:1])
+        near = {supplier.source.name for supplier in nearest}
+        with self.coverage.coming(spans) as came:
+            while missing := self._lacked(blocks):
+                wanted: dict[Key, int] = dict.fromkeys(missing[:AT_ONCE], STORED_BLOCK_BYTES)
+                came.update(self._bring(wanted, priority, patience=patience))
+        return 2 * sum(came[name] for name in near) >= came.total()
+
     def pages(
         self, root: TableRoot, blocks: Iterable[int], priority: Priority = Priority.PREFETCH
     ) -> bool:
@@ -201,6 +225,13 @@ class Fetcher:
             if not (self._maker and self._maker.make(place.page for place in places)):
                 break
         return missing
+
+    def _lacked(self, blocks: Sequence[NamedBlocks]) -> list[ChunkRef]:
+        """What is not here of these chunks, once those blocks are present that are."""
+        missing = b"".join(
+            self._store.place_named(volume.map, numbers, refs) for volume, numbers, refs in blocks
+        )
+        return [*dict.fromkeys(split_refs(missing))]
 
     def _instead(self, page: ChunkRef) -> ChunkRef:
         return self._maker.instead(page) if self._maker else page

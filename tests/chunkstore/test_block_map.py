@@ -28,7 +28,7 @@ from chunkstore import (
     split_refs,
 )
 from satchel.ids import BLOCK_SIZE
-from tests.chunkstore.content import noise, text
+from tests.chunkstore.content import flip, noise, packs, reference, text
 from tests.chunkstore.mounts import tmpfs
 from tests.needs import requires
 
@@ -194,6 +194,53 @@ def test_nothing_is_placed_where_no_block_is(other: Store, volume: Attached) -> 
         other.place(volume.map, [0, BLOCKS], bytes(2 * BLOCK_SIZE))
     with pytest.raises(ValueError, match="4096 bytes"):
         other.place(volume.map, [0], bytes(100))
+    assert volume.map.count(BlockState.ABSENT) == BLOCKS
+
+
+def names_of(volume: Attached, *numbers: int) -> bytes:
+    """As a table has them: of zeros zeros."""
+    blocks = [blocks_of(volume, number) for number in numbers]
+    return b"".join(reference(block) if any(block) else bytes(52) for block in blocks)
+
+
+def test_blocks_are_placed_by_name_where_their_chunks_are_here(
+    other: Store, volume: Attached
+) -> None:
+    other.put(blocks_of(volume, 0, 3, 20))
+    names = names_of(volume, 0, 3, 4, 20, 1000)
+    volume.write(20, b"guest" * 100)
+    lacking = names_of(volume, 4)
+    assert other.place_named(volume.map, (0, 3, 4, 20, 1000, 5), names + lacking) == lacking
+    assert volume.map.entry(20).state == BlockState.DIRTY
+    assert volume.map.entry(1000).state == BlockState.ZERO
+    assert volume.block(other, 0) == blocks_of(volume, 0)
+    assert volume.block(other, 3) == blocks_of(volume, 3)
+    assert volume.map.count(BlockState.ABSENT) == BLOCKS - 4
+    assert not any(other.has(volume.root.ref))
+
+
+def test_half_a_name_places_nothing(other: Store, volume: Attached) -> None:
+    other.put(blocks_of(volume, 0))
+    name = names_of(volume, 0)
+    for guess in (name[:20] + bytes(32), bytes(20) + name[20:], name[:51] + bytes([name[51] ^ 1])):
+        assert other.place_named(volume.map, [0], guess) == guess
+    assert volume.map.count(BlockState.ABSENT) == BLOCKS
+
+
+def test_a_damaged_chunk_is_not_placed_by_its_name(other: Store, volume: Attached) -> None:
+    other.put(blocks_of(volume, 0))
+    other.sync()
+    flip(packs(other.packs_path)[0], 16 + 64 + 1000)
+    name = names_of(volume, 0)
+    assert other.place_named(volume.map, [0], name) == name
+    assert volume.map.count(BlockState.ABSENT) == BLOCKS
+
+
+def test_no_name_places_anything_where_no_block_is(other: Store, volume: Attached) -> None:
+    with pytest.raises(IndexError):
+        other.place_named(volume.map, [0, BLOCKS], bytes(2 * 52))
+    with pytest.raises(ValueError, match="argument"):
+        other.place_named(volume.map, [0], bytes(2 * 52))
     assert volume.map.count(BlockState.ABSENT) == BLOCKS
 
 

@@ -58,8 +58,13 @@ from replay.chain import UNSEALED, encode_trailer
 from replay.frames import Frame, FrameReader
 from replay.operations import Begun, Early, Operation, RecordInvalid, Response
 from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan_segment
-from replica import ProfileInvalid, decode_profile, decode_working_set
-from replica.working_set import WorkingSetInvalid, directory_size
+from replica import (
+    ProfileInvalid,
+    WorkingSetInvalid,
+    decode_profile,
+    decode_working_set,
+    split_names,
+)
 from satchel.errors import IntegrityError
 from satchel.ids import ChunkRef, OperationNumber
 from satchel.settings import SettingsError, load
@@ -75,7 +80,7 @@ from tests.chunkstore.test_page_changes import SMALL as CHANGED
 from tests.images.test_manifest import GOLDEN as MANIFEST
 from tests.replica.test_profile import GOLDEN as PROFILE
 from tests.replica.test_profile import VOLUMES as PROFILED
-from tests.replica.test_working_set import DIRECTORY, VOLUMES
+from tests.replica.test_working_set import DIRECTORY, NAMELESS, VOLUMES
 from tests.wire.test_messages import MESSAGES
 from wire import RemoteProtocolError
 from wire.codec import loads
@@ -169,11 +174,14 @@ PARSERS = [
     Parser("manifest", Manifest.from_bytes, (ManifestInvalid, ManifestUnsupported), MANIFEST),
     Parser("table-root", table_root, (StoreUsage,), json.dumps(ROOT.to_json()).encode()),
     Parser("places", decode_places, (StoreUsage,), bytes(52) + bytes([1, 0, 8, 0] + [0] * 8)),
-    Parser(
-        "working-set",
-        lambda data: (directory_size(data), decode_working_set(data, 1 << 20, VOLUMES)),
-        (WorkingSetInvalid,),
-        DIRECTORY,
+    *(
+        Parser(
+            name,
+            lambda data: split_names(b"", decode_working_set(data, 1 << 20, VOLUMES)),
+            (WorkingSetInvalid,),
+            directory,
+        )
+        for name, directory in (("working-set", DIRECTORY), ("working-set-2", NAMELESS))
     ),
     Parser(
         "page-changes",

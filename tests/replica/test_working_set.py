@@ -4,6 +4,7 @@
 
 import random
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,18 +15,35 @@ from replica import (
     Frame,
     Run,
     WorkingSetInvalid,
+    WorkingSetVersion,
     decode_working_set,
     directory_size,
     encode_working_set,
+    names_extent,
+    split_names,
 )
 from satchel.ids import BLOCK_SIZE, ZERO_REF
+from tests.chunkstore.content import reference
 from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
 
 RUNS = [Run("ram", 2, 1), Run("disk0", 5, 3), Run("ram", 65536, 1), Run("ram", 2, 1)]
 DIRECTORY = bytes.fromhex(
-    "53415457 02 02 0000 35000000 01000000 05 6469736b30 03 72616d"
+    "53415457 03 02 0000 35000000 01000000 05 6469736b30 03 72616d"
     "64000000 0300   00 05000000 0300   01 02000000 0100   01 00000100 0100"
+)
+NAMELESS = DIRECTORY[:4] + b"\x02" + DIRECTORY[5:]
+NAMES = bytes.fromhex(
+    "5aaf13fc7cf54ed388775c39526150e4acfe4bd5"
+    "a20d1581e58efa5f1b63db65a6e65f92fb8679d7c094e85a553f6201b72ecc0b"
+    "027168ce5aa27706740d6fc2a33f40c48ab7b35a"
+    "8adf9d335f46a78582311dc3804be98cab489a126c6e7287c11bb1c228c9bdbf"
+    "d51479594a3005aa58317d54de560d755fceda09"
+    "d8f59c6d111d448da76391d7ffaf7969cced5ad1cdfa927aa58bd4e235571cab"
+    "153e7dfd685294d0b20645643234e401bdc58216"
+    "1c1533748e3e79e022b30633fdc2c1d9334b1e966ed63e5d4181133cd961698d"
+    "8c61b92132092cc69a9bfa2fe35c7c951a50a7e3"
+    "87f862dee431b7e3bdfc464b440dce576c53b00a62e1be9b6da58a61ba143843"
 )
 CONTENT = bytes.fromhex(
     "e04fff005c5d00321a4acd60fcf1949e6232631f746acfdc83594667b7246cf2"
@@ -37,6 +55,12 @@ VOLUMES = {
     "ram": TableRoot(ref=ZERO_REF, size=256 << 20 | 1 << 12),
     "disk0": TableRoot(ref=ZERO_REF, size=8 << 12),
 }
+GOLDEN = {
+    WorkingSetVersion.NAMELESS: NAMELESS.ljust(BLOCK_SIZE, b"\0") + CONTENT,
+    WorkingSetVersion.NAMED: b"".join(p.ljust(BLOCK_SIZE, b"\0") for p in (DIRECTORY, NAMES))
+    + CONTENT,
+}
+SIZES = {version: len(blob) for version, blob in GOLDEN.items()}
 
 
 def content(run: Run) -> bytes:
@@ -44,7 +68,7 @@ def content(run: Run) -> bytes:
     return b"".join(f"{name} {n} ".encode().ljust(BLOCK_SIZE, b".") for name, n in run.blocks())
 
 
-def frames_of(blob: bytes, volumes: dict[str, TableRoot] | None = None) -> list[Frame]:
+def frames_of(blob: bytes, volumes: Mapping[str, TableRoot] | None = None) -> list[Frame]:
     directory = blob[: directory_size(blob)]
     return decode_working_set(directory, len(blob), volumes or VOLUMES)
 
@@ -60,6 +84,21 @@ def blocks_of(blob: bytes) -> dict[tuple[str, int], bytes]:
     return found
 
 
+def names_in(
+    blob: bytes, volumes: Mapping[str, TableRoot] | None = None
+) -> dict[tuple[str, int], bytes]:
+    """The name of every block, as a reader finds it."""
+    frames = frames_of(blob, volumes)
+    offset, length = names_extent(frames)
+    found = {}
+    each = split_names(blob[offset : offset + length], frames)
+    for frame, names in zip(frames, each, strict=True):
+        numbers = [block for run in frame.runs for block in run.blocks()]
+        assert len(names) == 52 * len(numbers)
+        found.update({block: names[52 * n :][:52] for n, block in enumerate(numbers)})
+    return found
+
+
 def directory(*frames: tuple[int, list[tuple[int, int, int]]], count: int | None = None) -> bytes:
     """A directory of the volumes disk0 and ram: for each frame its length and its runs."""
     entries = b"".join(
@@ -67,17 +106,42 @@ def directory(*frames: tuple[int, list[tuple[int, int, int]]], count: int | None
         for length, runs in frames
     )
     names = b"\5disk0\3ram"
-    head = (2, 2, 0, 16 + len(names) + len(entries), len(frames) if count is None else count)
+    head = (3, 2, 0, 16 + len(names) + len(entries), len(frames) if count is None else count)
     return struct.pack("<4sBBHII", b"SATW", *head) + names + entries
 
 
 def test_golden_bytes() -> None:
     blob = encode_working_set([RUNS], content)
-    assert blob[: directory_size(blob)] == DIRECTORY
+    assert blob[: 2 * BLOCK_SIZE] == GOLDEN[WorkingSetVersion.NAMED][: 2 * BLOCK_SIZE]
+    assert len(blob) == 3 * BLOCK_SIZE
+    assert frames_of(blob) == [Frame(8192, 100, (RUNS[1], RUNS[0], RUNS[2]), 4096)]
+
+
+def test_golden_bytes_without_names() -> None:
+    blob = encode_working_set([RUNS], content, version=WorkingSetVersion.NAMELESS)
+    assert blob[:BLOCK_SIZE] == GOLDEN[WorkingSetVersion.NAMELESS][:BLOCK_SIZE]
     assert len(blob) == 2 * BLOCK_SIZE
     assert frames_of(blob) == [Frame(4096, 100, (RUNS[1], RUNS[0], RUNS[2]))]
-    golden = DIRECTORY.ljust(BLOCK_SIZE, b"\0") + CONTENT
-    assert blocks_of(golden) == {b: content(Run(*b, 1)) for run in RUNS for b in run.blocks()}
+
+
+@pytest.mark.parametrize("version", WorkingSetVersion)
+def test_golden_bytes_of_either_version_are_read(version: WorkingSetVersion) -> None:
+    found = blocks_of(GOLDEN[version])
+    assert found == {b: content(Run(*b, 1)) for run in RUNS for b in run.blocks()}
+
+
+def test_each_block_has_its_name_and_a_zero_one_has_zeros() -> None:
+    def sparse(run: Run) -> bytes:
+        return b"".join(content(Run(*b, 1)) if b[1] % 3 else bytes(4096) for b in run.blocks())
+
+    runs = [Run("ram", 0, 700), Run("disk0", 0, 8), Run("ram", 9000, 90)]
+    names = names_in(encode_working_set([runs], sparse))
+    blocks = [block for run in runs for block in run.blocks()]
+    assert names == {b: reference(content(Run(*b, 1))) if b[1] % 3 else bytes(52) for b in blocks}
+
+
+def test_an_old_blob_has_no_names() -> None:
+    assert names_extent(frames_of(GOLDEN[WorkingSetVersion.NAMELESS])) == (0, 0)
 
 
 def test_what_was_compressed_in_haste_is_read_like_any_other() -> None:
@@ -137,11 +201,26 @@ def test_a_block_too_far_up_is_left_out() -> None:
     assert encode_working_set([[Run("ram", 1 << 32, 1), *RUNS]], content) == whole
 
 
+@pytest.mark.parametrize("version", WorkingSetVersion)
 @pytest.mark.parametrize("size", range(len(DIRECTORY)))
-def test_cut_short(size: int) -> None:
+def test_cut_short(size: int, version: WorkingSetVersion) -> None:
+    cut = GOLDEN[version][:size]
     with pytest.raises(WorkingSetInvalid):
-        directory_size(DIRECTORY[:size])
-        decode_working_set(DIRECTORY[:size], 8192, VOLUMES)
+        directory_size(cut)
+        decode_working_set(cut, SIZES[version], VOLUMES)
+
+
+@pytest.mark.parametrize("version", WorkingSetVersion)
+def test_a_blob_without_the_end_of_a_frame_or_of_the_names_is_refused(
+    version: WorkingSetVersion,
+) -> None:
+    blob = GOLDEN[version]
+    head = blob[: len(DIRECTORY)]
+    assert decode_working_set(head, len(blob), VOLUMES)
+    for size in (len(blob) - 1, len(blob) - 100, BLOCK_SIZE + len(NAMES) - 1, len(DIRECTORY)):
+        if size < len(blob):
+            with pytest.raises(WorkingSetInvalid):
+                decode_working_set(head, size, VOLUMES)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +241,7 @@ def test_cut_short(size: int) -> None:
         directory((53, [])),
         directory((53, [(1, 0, 0)])),
         directory((4097, [(1, 0, 1)])),
+        directory((1, [(1, 0, 200)]), (4096, [(1, 200, 200)])),
         directory((2**32 - 1, [(1, 0, 1)])),
         directory((53, [(1, 0, 1)]), count=2**32 - 1),
         directory((53, [(1, 0, 1)]), (53, [(1, 0, 1)]), count=1),
@@ -169,8 +249,11 @@ def test_cut_short(size: int) -> None:
     ],
 )
 def test_damage_is_refused(damaged: bytes) -> None:
-    with pytest.raises(WorkingSetInvalid):
-        decode_working_set(damaged, 8192, VOLUMES)
+    """Also where it says that it is of the other version."""
+    for version, size in ((3, 12288), (2, 8192)):
+        told = damaged[:4] + bytes([version]) + damaged[5:] if damaged[4] == 3 else damaged
+        with pytest.raises(WorkingSetInvalid):
+            decode_working_set(told, size, VOLUMES)
 
 
 @pytest.mark.parametrize("size", [0, 15, 2**20 + 1, 2**32 - 1])
@@ -192,10 +275,11 @@ def test_a_frame_of_another_size_is_refused() -> None:
             frame.expand(damaged)
 
 
-def test_random_damage_never_does_anything_else() -> None:
+@pytest.mark.parametrize("version", WorkingSetVersion)
+def test_random_damage_never_does_anything_else(version: WorkingSetVersion) -> None:
     choose = random.Random(1)
     for _ in range(5000):
-        damaged = bytearray(DIRECTORY.ljust(BLOCK_SIZE, b"\0") + CONTENT)
+        damaged = bytearray(GOLDEN[version])
         for _ in range(choose.randrange(1, 4)):
             places = (range(len(DIRECTORY)), range(BLOCK_SIZE, len(damaged)))
             damaged[choose.choice(choose.choice(places))] = choose.randrange(256)
@@ -221,5 +305,9 @@ def test_a_checkpoint_carries_what_its_rehearsal_touched(
                 for r in frame.runs
             )
             assert frame.expand(blob[frame.offset : frame.offset + frame.length]) == state
+        names = names_in(blob, manifest.volumes)
+        for volume, number in random.Random(1).sample(sorted(names), 200):
+            block = store.read(manifest.volumes[volume], number * BLOCK_SIZE, BLOCK_SIZE)
+            assert names[volume, number] == (reference(block) if any(block) else bytes(52))
     assert {run.volume for frame in frames for run in frame.runs} == {"ram", "disk0"}
     assert 500 < sum(frame.count for frame in frames) < 20000

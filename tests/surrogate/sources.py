@@ -10,6 +10,7 @@ from pathlib import Path
 from chunkstore import Below, Store, records_below, split_refs
 from overlay import Volume, create_volume
 from satchel.errors import UnavailableError
+from satchel.ids import ChunkRef
 from surrogate.fetching import Fetcher, Prior
 from tests.chunkstore.content import noise
 from wire import Priority
@@ -27,8 +28,8 @@ class StoreSource:
     in blocks below pages; rates: what it was told of how fast it is, with each of the first.
 
     dead: it does not answer. back: it is reached by another way now. spoil: what it makes of an
-    answer. silent: it hangs until that is set. slow: seconds before each answer. gives_way: what no
-    miss waits for hangs until that is set.
+    answer. fetched: references that it was asked for. silent: it hangs until that is set. slow:
+    seconds before each answer. gives_way: what no miss waits for hangs until that is set.
     """
 
     def __init__(self, name: str, store: Store, spoil: Spoil = lambda records: records) -> None:
@@ -41,6 +42,7 @@ class StoreSource:
         self.silent: threading.Event | None = None
         self.gives_way: threading.Event | None = None
         self.asked: list[int] = []
+        self.fetched: set[ChunkRef] = set()
         self.places: list[int] = []
         self.urgency: list[Priority] = []
 
@@ -48,6 +50,7 @@ class StoreSource:
         self, refs: bytes, priority: Priority = Priority.DEMAND, silence: float = 0.0
     ) -> bytes:
         self.asked.append(len(split_refs(refs)))
+        self.fetched.update(split_refs(refs))
         self.urgency.append(priority)
         return self._answer(priority, lambda: self.store.records(refs))
 

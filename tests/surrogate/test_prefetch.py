@@ -3,10 +3,11 @@
 """A working set is a hint from anybody: a good one helps, a bad one does no harm."""
 
 import functools
+import random
 import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +24,34 @@ from chunkstore import (
     split_refs,
 )
 from overlay import create_volume
-from replica import IDLE, RESUME, STEADY, Access, Profile, Run, encode_working_set, observed
+from replica import (
+    IDLE,
+    RESUME,
+    STEADY,
+    Access,
+    Profile,
+    Run,
+    WorkingSetVersion,
+    decode_working_set,
+    directory_size,
+    encode_working_set,
+    names_extent,
+    observed,
+)
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
+from surrogate.fetching import Fetcher
 from surrogate.fetching.coverage import Span
 from surrogate.fetching.standing import ASIDE_BYTES
 from surrogate.prefetch import Coming, Prefetcher
 from tests.chunkstore.content import noise
-from tests.surrogate.sources import FarVolume
+from tests.surrogate.sources import FarVolume, StoreSource
 from tests.waiting import eventually
 
 BLOCKS = 1536
 CONTENT = noise(1, BLOCKS)
 RECORD_HEADER = 64
+RECORD = RECORD_HEADER + BLOCK_SIZE
+"""What a block of noise takes on the way."""
 
 
 def content(run: Run) -> bytes:
@@ -63,6 +80,21 @@ class Bench(FarVolume):
         prefetcher = self.prefetcher(blob)
         prefetcher.start({"disk0": self.volume})
         prefetcher.join()
+
+    def cached(self, numbers: Iterable[int]) -> None:
+        """Have these blocks in the cache, below no table."""
+        self.cache.put(b"".join(content(Run("disk0", number, 1)) for number in numbers))
+
+    def names_at(self, blob: TableRoot) -> tuple[int, int]:
+        """Where in a blob its names are."""
+        data = self.home.read(blob)
+        roots = {"disk0": self.volume.root}
+        return names_extent(decode_working_set(data[: directory_size(data)], blob.size, roots))
+
+    @property
+    def fetched(self) -> int:
+        """Bytes that have come."""
+        return sum(self.fetcher.bytes_by_source().values())
 
     def present(self) -> int:
         return self.volume.map.count(BlockState.PACKED)
@@ -153,6 +185,107 @@ def test_what_the_cache_has_of_a_frame_is_not_fetched_again(bench: Bench, tmp_pa
         assert again.map.count(BlockState.PACKED) == 64
         assert sum(bench.source.asked) + sum(bench.source.places) - before <= most
         again.remove()
+
+
+def test_only_the_other_half_is_fetched_where_half_came_with_another_table(bench: Bench) -> None:
+    """A later boot of an image: of each frame the cache has every other block, and no page."""
+    blob = bench.blob(Run("disk0", 0, 512))
+    bench.cached(range(0, 512, 2))
+    bench.prefetch(blob)
+    assert bench.present() == 512
+    for number in range(512):
+        assert bench.content_here(number) == content(Run("disk0", number, 1))
+    directory, names, pages = 1, -(-512 * 52 // BLOCK_SIZE), 12
+    assert 256 * RECORD <= bench.fetched <= (256 + directory + names + pages) * RECORD
+    assert not bench.knows_the_table()
+
+
+def test_one_block_that_changed_brings_one_block(bench: Bench) -> None:
+    blob = bench.blob(Run("disk0", 0, 512))
+    bench.cached(number for number in range(512) if number != 300)
+    bench.prefetch(blob)
+    assert bench.present() == 512
+    directory, names, pages = 1, -(-512 * 52 // BLOCK_SIZE), 12
+    assert bench.fetched <= (1 + directory + names + pages) * RECORD
+
+
+def test_a_cache_that_has_little_of_a_frame_gets_it_whole(bench: Bench) -> None:
+    blob = bench.blob(Run("disk0", 0, 256))
+    bench.cached(range(60))
+    bench.prefetch(blob)
+    assert bench.present() == 256
+    alone = b"".join(name_blocks(content(Run("disk0", n, 1))) for n in range(60, 256))
+    assert sum(bench.source.asked) + sum(bench.source.places) >= 256
+    assert bench.source.fetched.isdisjoint(split_refs(alone))
+
+
+def test_an_empty_cache_does_not_pay_for_names(bench: Bench) -> None:
+    blob = bench.blob(Run("disk0", 0, 512))
+    bench.prefetch(blob)
+    assert bench.present() == 512
+    offset, length = bench.names_at(blob)
+    names = bench.home.read(blob, offset, -(-length // BLOCK_SIZE) * BLOCK_SIZE)
+    assert not any(bench.cache.has(name_blocks(names)))
+
+
+def test_an_old_working_set_without_names_comes_whole(bench: Bench) -> None:
+    runs = [Run("disk0", 0, 100)]
+    blob = bench.home.import_bytes(
+        encode_working_set([runs], content, version=WorkingSetVersion.NAMELESS)
+    )
+    bench.cached(range(0, 100, 2))
+    bench.prefetch(blob)
+    assert [bench.content_here(n) for n in range(100)] == [
+        content(Run("disk0", n, 1)) for n in range(100)
+    ]
+    assert not bench.knows_the_table()
+
+
+def test_frames_come_whole_where_a_stick_has_nothing_but_them(bench: Bench, tmp_path: Path) -> None:
+    """A stick with a part of the state, and home far away: of six frames, one for each thread may
+    have begun before that is known."""
+    blob = bench.blob(Run("disk0", 0, BLOCKS))
+    bench.cached(range(0, BLOCKS, 2))
+    stick, far = Store.create(tmp_path / "stick"), StoreSource("home", bench.home)
+    stick.admit(bench.home.records(bench.home.reachable([blob])))
+    bench.fetcher = Fetcher(bench.cache, [StoreSource("media", stick), far], 8)
+    bench.prefetch(blob)
+    assert bench.present() == BLOCKS
+    lacking = name_blocks(b"".join(content(Run("disk0", n, 1)) for n in range(1, BLOCKS, 2)))
+    assert 0 < len(far.fetched.intersection(split_refs(lacking))) <= 3 * 128
+    bench.fetcher.close()
+
+
+def test_names_that_nobody_has_cost_a_little_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The frames have the blocks all the same."""
+    monkeypatch.setattr("surrogate.prefetch.ALONE_SECONDS", 0.5)
+    blob = bench.blob(Run("disk0", 0, 512))
+    bench.cached(range(0, 512, 2))
+    data = bytearray(bench.home.read(blob))
+    offset, _ = bench.names_at(blob)
+    for number in range(1, 512, 2):
+        at = offset + 52 * number
+        data[at : at + 52] = random.Random(number).randbytes(52)
+    prefetcher = bench.prefetcher(bench.home.import_bytes(data))
+    prefetcher.start({"disk0": bench.volume})
+    assert eventually(lambda: prefetcher.done)
+    assert bench.present() == 512
+    for number in range(512):
+        assert bench.content_here(number) == content(Run("disk0", number, 1))
+
+
+def test_what_changed_elsewhere_is_not_taken_from_the_cache_by_its_old_name(bench: Bench) -> None:
+    blob = bench.blob(Run("disk0", 0, 64))
+    new = noise(9, 1)
+    changed = bench.home.import_bytes(encode_working_set([[Run("disk0", 7, 1)]], lambda run: new))
+    bench.cached(range(64))
+    prefetcher = Prefetcher(bench.cache, bench.fetcher, blob, changed)
+    prefetcher.start({"disk0": bench.volume})
+    assert eventually(lambda: bench.present() == 64)
+    assert bench.content_here(7) == new
+    assert bench.content_here(8) == content(Run("disk0", 8, 1))
 
 
 def test_of_a_disk_that_lives_use_differently_only_first_operations_are_streamed(
@@ -314,10 +447,10 @@ HEADER = struct.Struct("<4sBBHII")
 DISK = b"\5disk0"
 
 
-def one_run(size: int, *run: int) -> bytes:
+def one_run(size: int, *run: int, version: int = 2) -> bytes:
     """A directory with one frame of one run."""
     body = DISK + struct.pack("<IH", size, 1) + struct.pack("<BIH", *run)
-    return HEADER.pack(b"SATW", 2, 1, 0, HEADER.size + len(body), 1) + body
+    return HEADER.pack(b"SATW", version, 1, 0, HEADER.size + len(body), 1) + body
 
 
 @pytest.mark.parametrize(
@@ -338,10 +471,18 @@ def one_run(size: int, *run: int) -> bytes:
         one_run(50, 0, 0, 1).ljust(8192, b"\0"),
         one_run(50, 0, 0, 1).ljust(8192, b"\xff"),
         one_run(2**32 - 1, 0, 0, 1).ljust(8192, b"\xff"),
+        one_run(50, 0, 0, 1, version=3).ljust(8192, b"\xff"),
+        one_run(50, 0, 0, 200, version=3).ljust(8192, b"\xff"),
+        one_run(50, 0, 0, 1, version=3).ljust(12288, b"\xff"),
     ],
-    ids=range(15),
+    ids=range(18),
 )
-def test_a_hostile_working_set_is_left_alone(bench: Bench, data: bytes) -> None:
+@pytest.mark.parametrize("held", [0, 100], ids=["empty", "used"])
+def test_a_hostile_working_set_is_left_alone(
+    bench: Bench, data: bytes, held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("surrogate.prefetch.ALONE_SECONDS", 0.5)
+    bench.cached(range(held))
     bench.prefetch(bench.home.import_bytes(data))
     assert bench.present() == 0
 
