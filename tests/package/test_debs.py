@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import requires
-from tests.package.cafe import NEWER, SERVICE, Cafe, renumbered
+from tests.package.cafe import NEWER, Cafe, renumbered
 from tests.package.clean_root import SECONDS, CleanRoot, Machine
 from tests.package.installed import PROGRAMS, SUITE, steps, tries_everything, with_packages
 from tests.repository import tree
@@ -139,10 +139,8 @@ def test_a_newcomer_tries_everything(root: CleanRoot, capsys: pytest.CaptureFixt
 
 @pytest.fixture(scope="module")
 def cafe(root: CleanRoot, machine: Machine) -> Cafe:
-    """All three by hand, in that machine: a second one of the same root would have the same store.
-    The image is built before, by the network."""
-    build = f"satchel-home init && satchel-home image build {SERVICE}"
-    root.run("su", "-", "ada", "-c", build)
+    """All three by hand, in that machine: a second one of this root would have the same store."""
+    Cafe.prepare(root)
     made = Cafe(machine)
     made.open()
     return made

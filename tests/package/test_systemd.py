@@ -32,6 +32,9 @@ SHARE = "papers"
 MOUNT = f"satchel-mount@{SHARE}"
 SYSTEM_UNITS = (SURROGATE, HOME)
 USER_UNITS = (HOME, SESSION, MOUNT, "satchel-plugged@sda1", "satchel-home-plugged@sda1")
+OWN_SETTINGS = "mkdir -p .config/satchel && touch .config/satchel/home.toml"
+"""Those of a home that the machine has are not ada's then."""
+
 EXPOSURE = 45
 """Tenths, of ten: the most that systemd may count for the surrogate's unit."""
 
@@ -40,7 +43,7 @@ PATIENCE = 300.0
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory, packages: list[Path]) -> Iterator[Emulated]:
-    """Booted, with an image of the service at ada's home. ada may use KVM."""
+    """Booted, with the service at ada's home, where it has a checkpoint. ada may use KVM."""
     folder = tmp_path_factory.mktemp("systemd")
     more = [*KERNEL, "man-db", "procps"]
     root = with_packages(folder, SUITE, packages, {}, more=more, without=())
@@ -48,8 +51,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory, packages: list[Path]) -> I
     for deb in renumbered(packages, folder, NEWER):
         shutil.copy(deb, root.folder / "newer")
     root.run("usermod", "--append", "--groups", "kvm", "ada")
-    build = f"satchel-home init && satchel-home image build {SERVICE} && mkdir {SHARE}"
-    root.run("su", "-", "ada", "-c", build)
+    Cafe.prepare(root)
+    root.run("su", "-", "ada", "-c", f"mkdir {SHARE} && {OWN_SETTINGS}")
     disk_of(root, folder / "disk")
     with booted(root, folder / "disk", folder / "port") as made:
         for person in ("ada", "bob"):
