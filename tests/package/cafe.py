@@ -19,6 +19,9 @@ SERVICE = "notes"
 PORT = 8080
 HOST = "127.0.0.1"
 PATIENCE = 600.0
+PAUSE = 2.0
+"""Between two looks, in seconds: each of them starts programs, perhaps on an emulated processor."""
+
 NEWER = "0.1.0+newer"
 """The version to which an upgrade goes."""
 
@@ -72,7 +75,7 @@ class Cafe:
             self.machine.run(*home, user="ada")
         else:
             self.goes_on("home", "ada", "satchel-home serve")
-        assert eventually(lambda: self._answers("ada", "satchel-home status"), PATIENCE)
+        assert eventually(lambda: self._answers("ada", "satchel-home status"), PATIENCE, PAUSE)
         self.machine.run("satchel-home", "launch", SERVICE, user="ada")
         self.machine.run("sh", "-c", DOOR)
         said = self._types(SURROGATE, f"{SURROGATE} authority init --name {HOST} --json")
@@ -86,7 +89,7 @@ class Cafe:
     def use(self) -> None:
         """A session of bob's, until its replica at the surrogate answers."""
         self.goes_on("session", "bob", f"satchel run {SERVICE} --at cafe --port {PORT}")
-        assert eventually(self.caught_up, PATIENCE), self.log("session")
+        assert eventually(self.caught_up, PATIENCE, PAUSE), self.log("session")
 
     def caught_up(self) -> bool:
         """Whether the surrogate's replica has executed all there is."""
@@ -129,9 +132,9 @@ class Cafe:
 
         def shown() -> bool:
             codes[:] = re.findall(r"\b[0-9]{4}-[0-9]{4}\b", self.log(unit))
-            return bool(codes)
+            return bool(codes) or not self._answers("root", f"systemctl is-active test-{unit}")
 
-        assert eventually(shown, PATIENCE), self.log(unit)
+        assert eventually(shown, PATIENCE, PAUSE) and codes, self.log(unit)
         typed = f"satchel pair {codes[0]} --at {HOST}{more}"
         self._types("bob", typed)
         self.typed.append(command)
