@@ -70,7 +70,8 @@ class Proof:
             with path.open("rb") as file:
                 return cls.decode(file.read(SIZE_LIMIT + 1))
         except OSError as error:
-            raise NotFoundError(f"no proof at {path}", why=str(error)) from error
+            why = error.strerror or str(error)
+            raise NotFoundError(f"no proof at {path}", why=why) from error
 
     @classmethod
     def decode(cls, data: bytes) -> Proof:

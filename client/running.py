@@ -71,11 +71,13 @@ def wait_ended(settings: ClientSettings, service: str, timeout: float) -> bool:
     return True
 
 
-def running_session(settings: ClientSettings, service: str) -> HttpClient:
-    """A client of the session of that service. Raises NotFoundError where none runs."""
+def running_session(settings: ClientSettings, service: str, fix: str = "") -> HttpClient:
+    """A client of the session of that service. Raises NotFoundError where none runs. fix: what to
+    do then, by default to run it."""
     path = control_socket(settings, service)
     if not path.exists() or not session_runs(settings, service):
-        raise NotFoundError(f"no session of {service} runs here", fix=f"`satchel run {service}`")
+        fix = fix or f"`satchel run {service}`"
+        raise NotFoundError(f"no session of {service} runs here", fix=fix)
     from wire import HttpClient  # which is most of what such a command imports
 
     return HttpClient(path, peer=f"the session of {service}")

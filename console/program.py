@@ -84,9 +84,7 @@ def _status_of(group: click.Command, name: str) -> int:
         error.show()
         return UsageError.exit_code
     except click.UsageError as error:
-        what = error.format_message().removesuffix(".")
-        program = error.ctx.command_path if error.ctx else name
-        _report(name, UsageError(what[:1].lower() + what[1:], fix=f"see `{program} --help`"))
+        _report(name, _of_usage(error, name))
         return UsageError.exit_code
     except click.Abort as error:
         raise KeyboardInterrupt from error
@@ -98,6 +96,15 @@ def _status_of(group: click.Command, name: str) -> int:
         _report(name, known)
         return known.exit_code
     return status if isinstance(status, int) else 0
+
+
+def _of_usage(error: click.UsageError, name: str) -> UsageError:
+    """In one line, of which click's guess at what was meant is a part."""
+    what = error.format_message().removesuffix(".")
+    what, _, guess = what.replace(" (Did you mean", ". Did you mean").partition(". Did you mean ")
+    program = error.ctx.command_path if error.ctx else name
+    meant = f"did you mean {guess.rstrip('?)')}, or " if guess else ""
+    return UsageError(what[:1].lower() + what[1:], fix=f"{meant}see `{program} --help`")
 
 
 _signals: list[int] = []

@@ -350,8 +350,7 @@ class Home:
 
 def owner_of(settings: HomeSettings) -> Identity:
     """The key of the home's owner. Raises NotFoundError where there is no home."""
-    if not settings.identity.exists():
-        raise NotFoundError(f"no home at {settings.data}", fix="`satchel-home init` makes one")
+    settings.require_home()
     return Identity.open(settings.identity)
 
 

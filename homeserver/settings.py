@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from homeserver.uplink.settings import HelpedService
 from homeserver.wishes import MachineWish
+from satchel.errors import NotFoundError
 from satchel.names import check_name
 from satchel.paths import SHARE_SOCKET, cache_dir, data_dir, runtime_dir
 from satchel.retention import Policy
@@ -160,3 +161,8 @@ class HomeSettings:
     def identity(self) -> Path:
         """The owner's key, which signs manifests."""
         return self.data / "identity" / "owner"
+
+    def require_home(self) -> None:
+        """Raises NotFoundError where there is no home."""
+        if not self.identity.exists():
+            raise NotFoundError(f"no home at {self.data}", fix="`satchel-home init` makes one")

@@ -9,11 +9,14 @@ PATIENCE_SECONDS = 60.0
 """An end for a test that hangs: no test shows that something happens within it."""
 
 
-def eventually(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> bool:
-    """Whether the condition holds within so many seconds."""
+def eventually(
+    condition: Callable[[], object], seconds: float = PATIENCE_SECONDS, pause: float = 0.005
+) -> bool:
+    """Whether the condition holds within so many seconds. pause: seconds from one look to the next,
+    for looks that take a processor from what is waited for."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.005)
+        time.sleep(pause)
     return True

@@ -27,7 +27,7 @@ GUEST_HOURS = 12
 HOST_WEEKS = 520
 """How long a host's certificate is good: ten years, as long as the host authority is kept."""
 
-KEYSCAN_SECONDS = 5
+KEYSCAN_SECONDS = 20
 
 ALREADY_BEFORE = "-5m"
 """A guest's clock may be behind the site's."""

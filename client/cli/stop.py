@@ -27,7 +27,8 @@ def command(settings: ClientSettings, service: str, as_json: bool) -> None:
 
     If home is out of reach, what it lacks stays in the log, and the command says what that is.
     """
-    answer = running_session(settings, service).post_json("/v1/stop", {})
+    nothing = f"`satchel whereis {service}` says where it is used"
+    answer = running_session(settings, service, nothing).post_json("/v1/stop", {})
     if not wait_ended(settings, service, STOP_SECONDS):
         raise UnavailableError(
             f"the session of {service} does not end",

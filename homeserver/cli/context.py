@@ -64,9 +64,11 @@ class Context:
             )
 
     def daemon(self) -> HttpClient:
-        """The running daemon, or UnavailableError saying how to start it. Raises UsageError."""
+        """The running daemon, or UnavailableError saying how to start it. Raises UsageError, and
+        NotFoundError where there is no home to start it for."""
         self.require_own_store()
         if not self.settings.socket.exists():
+            self.settings.require_home()
             raise UnavailableError(
                 f"no home server answers at {self.settings.socket}",
                 fix="start one with `satchel-home serve`",

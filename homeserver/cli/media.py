@@ -38,8 +38,6 @@ MOUNTED = ("uuid", "path", "generation", "checkpoints", "free_bytes")
 LOGGED = ("service", "checkpoint", "operation", "created", "logged")
 ON_MEDIUM = (*LOGGED, "generations", "whole", "left_out", "pieces")
 
-ROOT = click.Path(path_type=Path, exists=True, file_okay=False)
-
 
 @click.group("media")
 def command() -> None:
@@ -56,7 +54,7 @@ recipients_option = click.option(
 
 
 @command.command("init")
-@click.argument("root", type=ROOT)
+@click.argument("root")
 @recipients_option
 @click.option(
     "--unsealed", is_flag=True, help="Write to it in clear: whoever finds it can read it."
@@ -64,7 +62,7 @@ recipients_option = click.option(
 @json_option
 @click.pass_obj
 def init(
-    context: Context, root: Path, recipients: tuple[Path, ...], unsealed: bool, as_json: bool
+    context: Context, root: str, recipients: tuple[Path, ...], unsealed: bool, as_json: bool
 ) -> None:
     """Prepare the medium mounted at ROOT. Other files on it are left alone.
 
@@ -74,11 +72,12 @@ def init(
     """
     if unsealed and recipients:
         raise UsageError("an unsealed medium needs no keys", fix="leave out --for or --unsealed")
+    place = find_media(root)
     seal = None if unsealed else _seal(context.settings, recipients)
-    with Media.init(root, seal, context.settings.media_keys) as media:
-        made = {"media": str(root), "uuid": media.uuid, "sealed": media.seal is not None}
-    if not root.is_mount():
-        note(f"{root} is a folder and no mounted medium: what is written there stays on this disk.")
+    with Media.init(place, seal, context.settings.media_keys) as media:
+        made = {"media": str(place), "uuid": media.uuid, "sealed": media.seal is not None}
+    if not place.is_mount():
+        note(f"{place} is a folder and no mounted medium: what is written stays on this disk.")
     show(made | ({"phrase": seal.phrase} if seal else {}), as_json=as_json)
     if seal and not as_json:
         note("Write the phrase down. It is kept nowhere, and opens the medium without home.")

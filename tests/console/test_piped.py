@@ -84,6 +84,43 @@ def test_a_surrogate_that_does_not_run_is_named_and_not_its_token(tmp_path: Path
     assert (done.returncode, "satchel-surrogate serve" in done.stderr) == (8, True)
 
 
+MISTAKES = {
+    ("satchel", "runn"): (2, "no such command 'runn'; did you mean 'run', or see `satchel --help`"),
+    ("satchel-home", "--stor", "x", "ls"): (
+        2,
+        "no such option '--stor'; did you mean '--store', or see `satchel-home --help`",
+    ),
+    ("satchel", "stop", "notes"): (
+        3,
+        "no session of notes runs here; `satchel whereis notes` says where it is used",
+    ),
+    ("satchel", "evidence", "verify", "gone"): (3, "no proof at gone: No such file or directory"),
+    ("satchel-home", "media", "init", "gone"): (
+        3,
+        "there is no folder gone; mount the medium first",
+    ),
+}
+"""What each says in one line."""
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_told_once_and_with_what_to_do(tmp_path: Path, words: tuple[str, ...]) -> None:
+    code, line = MISTAKES[words]
+    done = said(tmp_path, *words)
+    assert (done.returncode, done.stderr) == (code, f"{words[0]}: {line}\n")
+
+
+@pytest.mark.parametrize("words", ["status", "launch notes", "service ls", "share ls"])
+def test_without_a_home_nobody_is_sent_to_start_its_server(tmp_path: Path, words: str) -> None:
+    done = said(tmp_path, "satchel-home", *words.split())
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"satchel-home: no home at {tmp_path}")
+    assert done.stderr.endswith("; `satchel-home init` makes one\n")
+    assert said(tmp_path, "satchel-home", "init").returncode == 0
+    done = said(tmp_path, "satchel-home", *words.split())
+    assert (done.returncode, "`satchel-home serve`" in done.stderr) == (8, True)
+
+
 EMPTY = {
     ("satchel-home", "ls"): "satchel-home import FILE NAME",
     ("satchel-home", "service", "ls"): "satchel-home service add NAME",

@@ -12,6 +12,7 @@ import random
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -34,6 +35,9 @@ FUZZ_SECONDS = float(os.environ.get("SATCHEL_FUZZ_SECONDS", "60"))
 FUZZ_INPUTS = int(os.environ.get("SATCHEL_FUZZ_INPUTS", "50_000_000"))
 ALWAYS_MADE = 1000
 """Inputs that even the slowest fuzzer tries in its share of the time."""
+EACH_NIGHT = FUZZ_INPUTS // 100
+"""The least that each fuzzer tries in a night: the slowest are fifty times as slow as others."""
+TURN_SECONDS = 30
 
 pytestmark = requires("clang++")
 
@@ -57,8 +61,8 @@ def threaded() -> Path:
 Run = subprocess.CompletedProcess[str]
 
 
-def fuzz(name: str, limit: str, count: int, seed: int) -> Run:
-    argv = [str(ROOT / "scripts/fuzz"), name, limit, str(count), "--seed", str(seed)]
+def fuzz(name: str, seconds: int, seed: int) -> Run:
+    argv = [str(ROOT / "scripts/fuzz"), name, "--seconds", str(seconds), "--seed", str(seed)]
     return subprocess.run(argv, check=False, capture_output=True, text=True)
 
 
@@ -72,22 +76,21 @@ def tried(done: Run) -> int:
 
 
 @pytest.fixture(scope="module")
-def runs(request: pytest.FixtureRequest) -> Iterator[dict[str, "Future[Run]"]]:
-    """Of each test of a fuzzer in this session, by its name: as many at once as processors."""
+def built() -> None:
+    """The fuzzers are."""
     subprocess.run([str(ROOT / "scripts" / "fuzz"), "--build"], check=True)
+
+
+@pytest.fixture(scope="module")
+def fuzzed(request: pytest.FixtureRequest, built: None) -> Iterator[dict[str, "Future[Run]"]]:
+    """The runs of the fuzzers that this session has tests of."""
     wanted = {item.name for item in request.session.items}
-    seconds = max(1, round(FUZZ_SECONDS / len(FUZZERS)))
-    inputs, seed = -(-FUZZ_INPUTS // len(FUZZERS)), random.SystemRandom().getrandbits(31)
-    each = {
-        "test_no_input_breaks_a_parser": ("--seconds", seconds, 20261121),
-        "test_millions_of_inputs_each_night": ("--inputs", inputs, seed),
-    }
+    each = max(1, round(FUZZ_SECONDS / len(FUZZERS)))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         yield {
-            test: pool.submit(fuzz, name, *limits)
-            for what, limits in each.items()
+            name: pool.submit(fuzz, name, each, 20261121)
             for name in FUZZERS
-            if (test := f"{what}[{name}]") in wanted
+            if f"test_no_input_breaks_a_parser[{name}]" in wanted
         }
 
 
@@ -97,17 +100,19 @@ def test_threads_do_not_race(threaded: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FUZZERS)
-def test_no_input_breaks_a_parser(
-    request: pytest.FixtureRequest, runs: dict[str, "Future[Run]"], name: str
-) -> None:
-    assert tried(runs[request.node.name].result()) > ALWAYS_MADE
+def test_no_input_breaks_a_parser(fuzzed: dict[str, "Future[Run]"], name: str) -> None:
+    assert tried(fuzzed[name].result()) > ALWAYS_MADE
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(4 * 3600)
-@pytest.mark.parametrize("name", FUZZERS)
-def test_millions_of_inputs_each_night(
-    request: pytest.FixtureRequest, runs: dict[str, "Future[Run]"], name: str
-) -> None:
-    """Those of all fuzzers together are FUZZ_INPUTS. The command, with its seed, is printed."""
-    assert tried(runs[request.node.name].result()) >= FUZZ_INPUTS // len(FUZZERS)
+def test_millions_of_inputs_each_night(built: None) -> None:
+    """The fuzzers have turns of the same length, as many at once as there are processors, until
+    they have tried FUZZ_INPUTS together and each EACH_NIGHT. Commands, with seeds, are printed."""
+    made: Counter[str] = Counter()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        while made.total() < FUZZ_INPUTS or min(made[name] for name in FUZZERS) < EACH_NIGHT:
+            seed = random.SystemRandom().getrandbits(31)
+            turns = {name: pool.submit(fuzz, name, TURN_SECONDS, seed) for name in FUZZERS}
+            made.update({name: tried(turn.result()) for name, turn in turns.items()})
+            print(made.total(), dict(made), flush=True)

@@ -12,17 +12,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.package.clean_root import Machine
+from tests.package.clean_root import CleanRoot, Machine
 from tests.waiting import eventually
 
 SERVICE = "notes"
 PORT = 8080
 HOST = "127.0.0.1"
 PATIENCE = 600.0
+PAUSE = 2.0
+"""Between two looks, in seconds: each of them starts programs, perhaps on an emulated processor."""
+
 NEWER = "0.1.0+newer"
 """The version to which an upgrade goes."""
 
 SURROGATE = "satchel-surrogate"
+
+PREPARE = f"""
+set -e
+satchel-home init
+satchel-home image build {SERVICE}
+satchel-home serve 2>serve.log &
+timeout {PATIENCE:.0f} sh -c 'until satchel-home status; do sleep 1; done' >/dev/null 2>&1
+satchel-home service add {SERVICE}
+satchel-home launch {SERVICE}
+kill $!
+wait $!
+"""
 
 DOOR = f"""
 set -e
@@ -47,16 +62,21 @@ class Cafe:
     machine: Machine
     typed: list[str] = field(default_factory=list)
 
+    @staticmethod
+    def prepare(root: CleanRoot) -> None:
+        """ada has a home with the service, which has booted and has a checkpoint: by the network,
+        and before the machine boots. Under a KVM that is itself emulated a boot takes too long."""
+        root.run("su", "-", "ada", "-c", PREPARE)
+
     def open(self, *home: str) -> None:
-        """Home and surrogate run, and each knows the laptop. home: how ada starts it, to come back
-        at once; else it runs as she would type it."""
+        """Home and surrogate run, and each knows the laptop. `prepare` comes before. home: how ada
+        starts it, to come back at once; else it runs as she would type it."""
         if home:
             self.machine.run(*home, user="ada")
         else:
             self.goes_on("home", "ada", "satchel-home serve")
-        assert eventually(lambda: self._answers("ada", "satchel-home status"), PATIENCE)
-        for words in (["service", "add", SERVICE], ["launch", SERVICE]):
-            self.machine.run("satchel-home", *words, user="ada")
+        assert eventually(lambda: self._answers("ada", "satchel-home status"), PATIENCE, PAUSE)
+        self.machine.run("satchel-home", "launch", SERVICE, user="ada")
         self.machine.run("sh", "-c", DOOR)
         said = self._types(SURROGATE, f"{SURROGATE} authority init --name {HOST} --json")
         lines = "\n".join(json.loads(said)["sshd_config"])
@@ -69,7 +89,7 @@ class Cafe:
     def use(self) -> None:
         """A session of bob's, until its replica at the surrogate answers."""
         self.goes_on("session", "bob", f"satchel run {SERVICE} --at cafe --port {PORT}")
-        assert eventually(self.caught_up, PATIENCE), self.log("session")
+        assert eventually(self.caught_up, PATIENCE, PAUSE), self.log("session")
 
     def caught_up(self) -> bool:
         """Whether the surrogate's replica has executed all there is."""
@@ -97,12 +117,13 @@ class Cafe:
         return {int(pid) for pid, name in rows if name.startswith("qemu-system")}
 
     def goes_on(self, unit: str, user: str, command: str) -> None:
-        """Run it as that person, until it ends."""
-        argv = ["systemd-run", "--collect", f"--unit=test-{unit}", "su", "-", user, "-c", command]
-        self.machine.run(*argv)
+        """Run it as that person, until it ends. `su` may take it into a session of logind's, so its
+        lines in the journal have an identifier: by the unit they are not found."""
+        named = [f"--unit=test-{unit}", f"--property=SyslogIdentifier=test-{unit}"]
+        self.machine.run("systemd-run", "--collect", *named, "su", "-", user, "-c", command)
 
     def log(self, unit: str) -> str:
-        return self.machine.run("journalctl", "--no-pager", "-o", "cat", "-u", f"test-{unit}")
+        return self.machine.run("journalctl", "--no-pager", "-o", "cat", "-t", f"test-{unit}")
 
     def _pair(self, shower: str, command: str, more: str) -> None:
         unit = f"pair-{shower}"
@@ -111,9 +132,9 @@ class Cafe:
 
         def shown() -> bool:
             codes[:] = re.findall(r"\b[0-9]{4}-[0-9]{4}\b", self.log(unit))
-            return bool(codes)
+            return bool(codes) or not self._answers("root", f"systemctl is-active test-{unit}")
 
-        assert eventually(shown, PATIENCE), self.log(unit)
+        assert eventually(shown, PATIENCE, PAUSE) and codes, self.log(unit)
         typed = f"satchel pair {codes[0]} --at {HOST}{more}"
         self._types("bob", typed)
         self.typed.append(command)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import requires
-from tests.package.cafe import NEWER, SERVICE, Cafe, renumbered
+from tests.package.cafe import NEWER, PATIENCE, PAUSE, Cafe, renumbered
 from tests.package.clean_root import SECONDS, CleanRoot, Machine
 from tests.package.installed import PROGRAMS, SUITE, steps, tries_everything, with_packages
 from tests.repository import tree
@@ -139,10 +139,8 @@ def test_a_newcomer_tries_everything(root: CleanRoot, capsys: pytest.CaptureFixt
 
 @pytest.fixture(scope="module")
 def cafe(root: CleanRoot, machine: Machine) -> Cafe:
-    """All three by hand, in that machine: a second one of the same root would have the same store.
-    The image is built before, by the network."""
-    build = f"satchel-home init && satchel-home image build {SERVICE}"
-    root.run("su", "-", "ada", "-c", build)
+    """All three by hand, in that machine: a second one of this root would have the same store."""
+    Cafe.prepare(root)
     made = Cafe(machine)
     made.open()
     return made
@@ -158,7 +156,7 @@ def test_a_guest_goes_on_answering_through_an_upgrade(cafe: Cafe) -> None:
     """A real machine in the cell of the unit: its process and its memory stay, the daemon goes."""
     cafe.use()
     cafe.write()
-    assert eventually(cafe.caught_up, 120.0)
+    assert eventually(cafe.caught_up, PATIENCE, PAUSE)
     daemon, guests = cafe.machine.property_of(SURROGATE, "MainPID"), cafe.guests()
     assert len(guests) == 1
     cafe.machine.run("sh", "-c", "dpkg -i /newer/*.deb")
@@ -169,7 +167,7 @@ def test_a_guest_goes_on_answering_through_an_upgrade(cafe: Cafe) -> None:
     )
     before = cafe.status()["last_operation"]
     cafe.write()
-    assert eventually(cafe.caught_up, 120.0), cafe.log("session")
+    assert eventually(cafe.caught_up, PATIENCE, PAUSE), cafe.log("session")
     assert cafe.status()["last_operation"] > before
     assert cafe.guests() == guests
     told = cafe.machine.run("dpkg-query", "-W", "-f", "${Version}", "satchel-surrogate")

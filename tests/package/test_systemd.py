@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import requires
-from tests.package.cafe import NEWER, SERVICE, SURROGATE, Cafe, renumbered
+from tests.package.cafe import NEWER, PAUSE, SERVICE, SURROGATE, Cafe, renumbered
 from tests.package.clean_root import SECONDS
 from tests.package.emulated import KERNEL, Emulated, booted, disk_of
 from tests.package.installed import SUITE, known_to, with_packages
@@ -32,6 +32,9 @@ SHARE = "papers"
 MOUNT = f"satchel-mount@{SHARE}"
 SYSTEM_UNITS = (SURROGATE, HOME)
 USER_UNITS = (HOME, SESSION, MOUNT, "satchel-plugged@sda1", "satchel-home-plugged@sda1")
+OWN_SETTINGS = "mkdir -p .config/satchel && touch .config/satchel/home.toml"
+"""Those of a home that the machine has are not ada's then."""
+
 EXPOSURE = 45
 """Tenths, of ten: the most that systemd may count for the surrogate's unit."""
 
@@ -40,7 +43,7 @@ PATIENCE = 300.0
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory, packages: list[Path]) -> Iterator[Emulated]:
-    """Booted, with an image of the service at ada's home. ada may use KVM."""
+    """Booted, with the service at ada's home, where it has a checkpoint. ada may use KVM."""
     folder = tmp_path_factory.mktemp("systemd")
     more = [*KERNEL, "man-db", "procps"]
     root = with_packages(folder, SUITE, packages, {}, more=more, without=())
@@ -48,8 +51,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory, packages: list[Path]) -> I
     for deb in renumbered(packages, folder, NEWER):
         shutil.copy(deb, root.folder / "newer")
     root.run("usermod", "--append", "--groups", "kvm", "ada")
-    build = f"satchel-home init && satchel-home image build {SERVICE} && mkdir {SHARE}"
-    root.run("su", "-", "ada", "-c", build)
+    Cafe.prepare(root)
+    root.run("su", "-", "ada", "-c", f"mkdir {SHARE} && {OWN_SETTINGS}")
     disk_of(root, folder / "disk")
     with booted(root, folder / "disk", folder / "port") as made:
         for person in ("ada", "bob"):
@@ -100,7 +103,9 @@ def replaced_in(machine: Emulated, unit: str, before: str, user: str = "") -> No
         state, process = (shown(machine, unit, name, user) for name in names)
         return state == "active" and process != before
 
-    assert eventually(is_there, PATIENCE), machine.run("journalctl", "--no-pager", "-n", "50")
+    assert eventually(is_there, PATIENCE, PAUSE), machine.run(
+        "journalctl", "--no-pager", "-n", "50"
+    )
     is_up(machine, unit, user)
 
 
@@ -206,7 +211,9 @@ def cafe(machine: Emulated) -> Cafe:
 
 
 def test_a_share_is_mounted_by_its_unit(machine: Emulated, cafe: Cafe) -> None:
-    machine.run("sh", "-c", f"satchel-home share add ~/{SHARE}", user="ada")
+    # bob's kernel goes by the number of ada's user, which here is not his: docs/notes, 2026-11-28
+    shared = f"chmod 777 {SHARE} && satchel-home share add ~/{SHARE}"
+    machine.run("sh", "-c", shared, user="ada")
     machine.run("systemctl", "--user", "start", MOUNT, user="bob")
     is_up(machine, MOUNT, "bob")
     machine.run("sh", "-c", f"echo 'Dear reader' > Satchel/{SHARE}/letter", user="bob")
@@ -230,8 +237,9 @@ def test_an_upgrade_restarts_the_daemons_and_leaves_a_guest_running(
     """The guest is a real machine in a cell of the surrogate's unit."""
     cafe.use()
     cafe.write()
-    assert eventually(cafe.caught_up, PATIENCE)
+    assert eventually(cafe.caught_up, PATIENCE, PAUSE)
     machine.run("cp", "/usr/share/doc/satchel-home/examples/home.toml", "/etc/satchel/")
+    machine.tries("satchel-home", "init", user="satchel-home")  # unless it is there already
     machine.run("systemctl", "start", HOME)
     guests, daemons = cafe.guests(), {}
     assert len(guests) == 1
@@ -242,6 +250,6 @@ def test_an_upgrade_restarts_the_daemons_and_leaves_a_guest_running(
         replaced_in(machine, unit, daemons[unit])
     before = cafe.status()["last_operation"]
     cafe.write()
-    assert eventually(cafe.caught_up, PATIENCE), cafe.log("session")
+    assert eventually(cafe.caught_up, PATIENCE, PAUSE), cafe.log("session")
     assert cafe.status()["last_operation"] > before
     assert cafe.guests() == guests

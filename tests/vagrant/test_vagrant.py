@@ -154,6 +154,8 @@ def test_the_main_job_between_the_machines_of_the_vagrantfile(room: Room, tree: 
     for peer in ("home", "surrogates.cafe"):  # sshd is emulated as well
         laptop.sees("config", "set", f"{peer}.connect_seconds", "300")
 
+    laptop.sees("config", "set", "auto", "off")  # or it moves by itself, before it is asked to
+
     key = Path(laptop.types("config", "get", "home.identity").strip())
     home.writes("laptop.pub", key.with_name(f"{key.name}.pub").read_text())
     home.types("mkdir stick && satchel-home media init stick --for laptop.pub")
