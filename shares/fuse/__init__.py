@@ -19,6 +19,7 @@ from shares.fuse.session import (
     RelayedSession,
     Session,
     SessionOptions,
+    clear_dead,
 )
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "Session",
     "SessionOptions",
     "Window",
+    "clear_dead",
 ]

@@ -213,6 +213,18 @@ class RelayedSession(_Served):
         self._taken().resume()
 
 
+def clear_dead(mountpoint: Path) -> None:
+    """Unmount what a mount has left there whose process was killed together with its fusermount3,
+    as systemd kills what is left of a unit. Such a folder gives ENOTCONN. Where it stays, the next
+    mount says why."""
+    try:
+        mountpoint.lstat()
+    except OSError as error:
+        if error.errno == errno.ENOTCONN and (program := shutil.which("fusermount3")):
+            argv = [program, "-u", "-z", "-q", "--", str(mountpoint)]
+            subprocess.run(argv, check=False, capture_output=True)
+
+
 class _Mount:
     """A mounted /dev/fuse, `device`, which the taker closes, and the fusermount3 that
     unmounts when `close` is called or this process ends."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from satchel.errors import ConflictError, NotFoundError, UsageError
 from satchel.files import claimed, write_durably
-from shares.fuse import Session, SessionOptions, Window
+from shares.fuse import Session, SessionOptions, Window, clear_dead
 from shares.mount.habits import encode as encode_habits
 from shares.mount.habits import load_habits
 from shares.mount.journals import LOCK, Journals, behind
@@ -60,6 +60,7 @@ class MountedShare:
         for one that is not there, UsageError for one that `state` is in, and what Membership.join
         and Session do; nothing is left then.
         """
+        clear_dead(mountpoint)
         if not os.path.lexists(mountpoint):
             raise NotFoundError(f"no folder {mountpoint} to mount at", fix=f"mkdir {mountpoint}")
         if state.resolve().is_relative_to(mountpoint.resolve()):

@@ -63,7 +63,8 @@ class Served:
         self, path: Path, mountpoint: Path, state: Path, wait: float, park: float = 0.0
     ) -> None:
         self.mountpoint = mountpoint
-        mountpoint.mkdir(exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # also where a dead mount is there
+            mountpoint.mkdir()
         self.log = mountpoint.with_suffix(".log")
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
@@ -91,6 +92,14 @@ class Served:
         """As by kill -9. The mount goes with it."""
         self.process.kill()
         self.ended()
+
+    def kill_all(self) -> None:
+        """As systemd kills a unit: its fusermount3 as well. The mount stays, and is dead."""
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for each in (*map(int, children), pid):
+            os.kill(each, signal.SIGKILL)
+        self.process.wait(60)
 
     def unmount(self) -> int:
         """As `fusermount3 -u` does; the exit code of the process."""

@@ -100,6 +100,17 @@ def test_what_a_killed_mount_had_not_sent_is_sent_by_the_next(world: World, late
     assert (world.root / "open").read_bytes() == wanted
 
 
+def test_a_mount_that_was_killed_with_its_fusermount3_can_be_mounted_again(world: World) -> None:
+    served = world.mount()
+    write(served.mountpoint / "file", b"before")
+    served.kill_all()
+    with pytest.raises(OSError) as caught:
+        served.mountpoint.lstat()
+    assert caught.value.errno == errno.ENOTCONN
+    again = world.mount()
+    assert (again.mountpoint / "file").read_bytes() == b"before"
+
+
 def test_files_that_were_made_without_home_are_made(world: World) -> None:
     served = world.mount()
     (served.mountpoint / "folder").mkdir()
