@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Somebody with a client's key, and OpenSSH's programs, at a surrogate that its operator set up."""
 
+import os
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from satchel.errors import UnavailableError
+from satchel.readiness import readable
 from surrogate.preflight import preflight
 from testbed.sshd import Sshd
 from tests.client.world import LAPTOP, SpotPlace
@@ -24,6 +25,8 @@ pytestmark = requires("ssh", "sshd", "ssh-keygen")
 
 TOKEN = "00112233445566ff"
 
+SILENCE_SECONDS = 3.0
+"""After which a door has said all that it says to some frames."""
 HELLO_BYTES = HELLO.pack(MAGIC, VERSION, VERSION)
 
 
@@ -57,10 +60,17 @@ class Attacker:
         argv = ["ssh", *self.options(), "-T", self.host.destination, "door"]
         process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.write(sent)
         process.stdin.flush()
-        time.sleep(1.5)  # a stream is opened meanwhile: at the end all are forgotten
-        answer, _ = process.communicate(timeout=30)
+        answer = b""
+        while readable(
+            [process.stdout], SILENCE_SECONDS if answer else 30.0
+        ):  # at the end all are forgotten
+            if not (more := os.read(process.stdout.fileno(), 1 << 16)):
+                break
+            answer += more
+        answer += process.communicate(timeout=30)[0]
         assert answer.startswith(HELLO_BYTES)
         found, at = [], HELLO.size
         while at < len(answer):
