@@ -19,6 +19,7 @@ from shares.fuse.session import (
     RelayedSession,
     Session,
     SessionOptions,
+    unmount_dead,
 )
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "Session",
     "SessionOptions",
     "Window",
+    "unmount_dead",
 ]

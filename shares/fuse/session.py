@@ -3,7 +3,9 @@
 """Sessions: one that mounts a folder, and one whose kernel is a guest's.
 
 A mount is made, and undone, by Debian's fusermount3, so no root is needed. It waits on a socket
-for as long as the session's process lives: when that is killed, the mount is gone as well.
+for as long as the session's process lives: when that is killed, the mount is gone as well. Debian
+12's (3.14) looks first, as root, whether nobody serves it. Where somebody else mounted, root may
+not look, and the mount stays: dead, until `unmount_dead` or `fusermount3 -u`.
 
 Invalidation and waiting. The kernel locks a page while a request about it is under way, and a
 notification waits for that lock. So who calls `invalidate` or `invalidate_entry`
@@ -253,19 +255,26 @@ class _Mount:
         raise MountFailed(f"cannot mount {self.mountpoint}", why=why)
 
     def close(self) -> None:
-        """Returns when the mount is gone. The device has been closed before.
-
-        fusermount3 first looks whether nobody serves it, as root. Where somebody else mounted, root
-        may not look, and Debian 12's (3.14) leaves it mounted.
-        """
+        """Returns when the mount is gone. The device has been closed before."""
         self._socket.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(UNMOUNT_SECONDS)
         if self._process.poll() is None or _is_dead(self.mountpoint):
-            argv = [self._program, "-u", "-z", "-q", "--", str(self.mountpoint)]
-            subprocess.run(argv, check=False, capture_output=True)
+            _unmount(self._program, self.mountpoint)
         self._process.kill()
         self._process.wait()
+
+
+def unmount_dead(mountpoint: Path) -> None:
+    """A mount there that nobody serves any more is gone on return, if this user may unmount it."""
+    program = shutil.which("fusermount3")
+    if program is not None and _is_dead(mountpoint):
+        _unmount(program, mountpoint.absolute())
+
+
+def _unmount(program: str, mountpoint: Path) -> None:
+    argv = [program, "-u", "-z", "-q", "--", str(mountpoint)]
+    subprocess.run(argv, check=False, capture_output=True)
 
 
 def _is_dead(mountpoint: Path) -> bool:

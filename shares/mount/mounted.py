@@ -15,7 +15,7 @@ from typing import Any
 
 from satchel.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from satchel.files import claimed, write_durably
-from shares.fuse import Session, SessionOptions, Window
+from shares.fuse import Session, SessionOptions, Window, unmount_dead
 from shares.mount.habits import encode as encode_habits
 from shares.mount.habits import load_habits
 from shares.mount.id_mapping import owned_by_mounter
@@ -65,6 +65,7 @@ class MountedShare:
         is in, UnavailableError where home does not say whose the share is, and what Membership.join
         and Session do; nothing is left then.
         """
+        unmount_dead(mountpoint)
         if not os.path.lexists(mountpoint):
             raise NotFoundError(f"no folder {mountpoint} to mount at", fix=f"mkdir {mountpoint}")
         if state.resolve().is_relative_to(mountpoint.resolve()):

@@ -66,7 +66,8 @@ def main(path: str, mountpoint: str, state: str, wait: str, park: str, numbers: 
 
 
 class Served:
-    """Such a process. log: what it says; user: the number of its user"""
+    """Such a process. log: what it says; user: the number of its user, whose the mountpoint
+    is"""
 
     def __init__(
         self,
@@ -80,7 +81,8 @@ class Served:
         numbers: str = MAPPED,
     ) -> None:
         self.mountpoint = mountpoint
-        mountpoint.mkdir(exist_ok=True)
+        if user is None:
+            mountpoint.mkdir(exist_ok=True)
         self.log = mountpoint.with_suffix(".log")
         arguments = (path, mountpoint, state, wait, park, numbers)
         with self.log.open("ab") as log:

@@ -56,8 +56,9 @@ class Laptop:
     def mount(self, user: int = BOB, numbers: str = "mapped") -> Served:
         self.link.mend()
         self.link.path.chmod(0o666)
-        os.chown(self._state, user, group_of(user))
-        os.chown(self.place, user, group_of(user))
+        if user != BOB:
+            os.chown(self._state, user, group_of(user))
+            os.chown(self.place, user, group_of(user))
         about = {"user": user, "numbers": numbers}
         served = Served(self.link.path, self.place, self._state, 5.0, **about)  # type: ignore[arg-type]
         self._leave.callback(served.stop)
@@ -192,6 +193,17 @@ def test_what_is_made_without_home_is_adas_when_the_next_mount_has_sent_it(
         whose(BOB),
     ]
     assert here.at_home() == {whose(ADA)}
+
+
+def test_after_kill_9_the_share_is_mounted_there_again(laptop: Make) -> None:
+    """The dead mount stayed, and "no folder" was to be mounted at."""
+    here = laptop(ADA)
+    served = here.mount()
+    here.says("echo one > one")
+    served.process.kill()
+    served.process.wait()
+    here.mount()
+    assert here.says("cat one; stat -c %u:%g one") == ["one", whose(BOB)]
 
 
 def test_a_share_of_roots_keeps_its_numbers(laptop: Make) -> None:
