@@ -75,6 +75,7 @@ def command(
                 wait=wait or None,
                 ahead=True,
                 parking=parking(settings, way),
+                map_owner=True,
             )
             with serve_mount(settings, mounted):
                 run_until_signal(mounted, ready)

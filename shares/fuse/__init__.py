@@ -19,7 +19,7 @@ from shares.fuse.session import (
     RelayedSession,
     Session,
     SessionOptions,
-    clear_dead,
+    unmount_dead,
 )
 
 __all__ = [
@@ -30,5 +30,5 @@ __all__ = [
     "Session",
     "SessionOptions",
     "Window",
-    "clear_dead",
+    "unmount_dead",
 ]

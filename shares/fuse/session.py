@@ -3,7 +3,9 @@
 """Sessions: one that mounts a folder, and one whose kernel is a guest's.
 
 A mount is made, and undone, by Debian's fusermount3, so no root is needed. It waits on a socket
-for as long as the session's process lives: when that is killed, the mount is gone as well.
+for as long as the session's process lives: when that is killed, the mount is gone as well. Debian
+12's (3.14) looks first, as root, whether nobody serves it. Where somebody else mounted, root may
+not look, and the mount stays: dead, until `unmount_dead` or `fusermount3 -u`.
 
 Invalidation and waiting. The kernel locks a page while a request about it is under way, and a
 notification waits for that lock. So who calls `invalidate` or `invalidate_entry`
@@ -213,18 +215,6 @@ class RelayedSession(_Served):
         self._taken().resume()
 
 
-def clear_dead(mountpoint: Path) -> None:
-    """Unmount what a mount has left there whose process was killed together with its fusermount3,
-    as systemd kills what is left of a unit. Such a folder gives ENOTCONN. Where it stays, the next
-    mount says why."""
-    try:
-        mountpoint.lstat()
-    except OSError as error:
-        if error.errno == errno.ENOTCONN and (program := shutil.which("fusermount3")):
-            argv = [program, "-u", "-z", "-q", "--", str(mountpoint)]
-            subprocess.run(argv, check=False, capture_output=True)
-
-
 class _Mount:
     """A mounted /dev/fuse, `device`, which the taker closes, and the fusermount3 that
     unmounts when `close` is called or this process ends."""
@@ -267,13 +257,33 @@ class _Mount:
     def close(self) -> None:
         """Returns when the mount is gone. The device has been closed before."""
         self._socket.close()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(UNMOUNT_SECONDS)
-        except subprocess.TimeoutExpired:
-            argv = [self._program, "-u", "-z", "-q", "--", str(self.mountpoint)]
-            subprocess.run(argv, check=False, capture_output=True)
-            self._process.kill()
-            self._process.wait()
+        if self._process.poll() is None or _is_dead(self.mountpoint):
+            _unmount(self._program, self.mountpoint)
+        self._process.kill()
+        self._process.wait()
+
+
+def unmount_dead(mountpoint: Path) -> None:
+    """A mount there that nobody serves any more is gone on return, if this user may unmount it."""
+    program = shutil.which("fusermount3")
+    if program is not None and _is_dead(mountpoint):
+        _unmount(program, mountpoint.absolute())
+
+
+def _unmount(program: str, mountpoint: Path) -> None:
+    argv = [program, "-u", "-z", "-q", "--", str(mountpoint)]
+    subprocess.run(argv, check=False, capture_output=True)
+
+
+def _is_dead(mountpoint: Path) -> bool:
+    """Whether it is a mount that nobody serves."""
+    try:
+        mountpoint.lstat()
+    except OSError as error:
+        return error.errno == errno.ENOTCONN
+    return False
 
 
 def _mount_options(options: SessionOptions) -> str:

@@ -7,8 +7,8 @@
 
 - journal: what a mount keeps on this machine's disk until home has it
 
-Modules: mounted (one share at one mountpoint), background (how a program serves it), journals (what
-mounts have left).
+Modules: mounted (one share at one mountpoint), id_mapping (whose files are, where users have other
+numbers at home), background (how a program serves it), journals (what mounts have left).
 """
 
 from shares.mount.background import Ready, run_until_signal, serve_here, serve_in_background

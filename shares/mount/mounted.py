@@ -13,11 +13,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from satchel.errors import ConflictError, NotFoundError, UsageError
+from satchel.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from satchel.files import claimed, write_durably
-from shares.fuse import Session, SessionOptions, Window, clear_dead
+from shares.fuse import Session, SessionOptions, Window, unmount_dead
 from shares.mount.habits import encode as encode_habits
 from shares.mount.habits import load_habits
+from shares.mount.id_mapping import owned_by_mounter
 from shares.mount.journals import LOCK, Journals, behind
 from shares.node.buffer import Buffer
 from shares.node.journal import Journal
@@ -27,6 +28,7 @@ from shares.node.losses import TakenOver
 from shares.node.member import Member, Parking
 from shares.node.membership import Caller, Ends
 from shares.node.offloading import Offloading, Switched
+from shares.node.operations import Operations
 from shares.protocol import Predicted
 
 log = logging.getLogger(__name__)
@@ -51,16 +53,19 @@ class MountedShare:
         wait: float | None = 30.0,
         ahead: bool = False,
         parking: Parking | None = None,
+        map_owner: bool = False,
     ) -> None:
         """Send home what earlier mounts of the share have left, join the share and mount it.
 
         call, name: as for Membership; state: where the journals of mounts are; home: a word for
         home; limit: bytes of a buffer; wait: seconds for a home that is not reached; ahead: as for
-        Node; parking: as for Member. Raises ConflictError for a mountpoint in use, NotFoundError
-        for one that is not there, UsageError for one that `state` is in, and what Membership.join
+        Node; parking: as for Member; map_owner: whether whose the share is at home is who mounts it
+        here (`id_mapping`), else numbers of users are the same. Raises ConflictError for a
+        mountpoint in use, NotFoundError for one that is not there, UsageError for one that `state`
+        is in, UnavailableError where home does not say whose the share is, and what Membership.join
         and Session do; nothing is left then.
         """
-        clear_dead(mountpoint)
+        unmount_dead(mountpoint)
         if not os.path.lexists(mountpoint):
             raise NotFoundError(f"no folder {mountpoint} to mount at", fix=f"mkdir {mountpoint}")
         if state.resolve().is_relative_to(mountpoint.resolve()):
@@ -84,7 +89,7 @@ class MountedShare:
                 )
                 self._habits = self._learnt(state, home)
                 self._offloading = Offloading(self._member.node)
-                self._session = self._mount()
+                self._session = self._mount(map_owner)
             except BaseException:
                 shutil.rmtree(self._folder, ignore_errors=True)
                 raise
@@ -147,15 +152,25 @@ class MountedShare:
 
         return save
 
-    def _mount(self) -> Session:
+    def _mount(self, map_owner: bool) -> Session:
         try:
             options = SessionOptions(name=f"satchel:{self.share}")
-            session = Session(self._member.node, self.mountpoint, options)
+            tree = self._mapped() if map_owner else self._member.node
+            session = Session(tree, self.mountpoint, options)
             self._member.node.content.pages.serve(session.invalidate)
             return session
         except BaseException:
             self._member.close()
             raise
+
+    def _mapped(self) -> Operations:
+        try:
+            return owned_by_mounter(self._member.node)
+        except OSError as error:
+            raise UnavailableError(
+                f"cannot mount the share {self.share}",
+                why=f"home does not say whose it is: {error}",
+            ) from error
 
     def run(self) -> None:
         """Serve until `stop`, or until somebody unmounts it (`fusermount3 -u`); then give back what

@@ -97,14 +97,14 @@ class Conflicts:
         folder, path = refused.name or (ROOT, b"file-%x" % refused.file)
         above, _, name = path.rpartition(b"/")
         mode = stat.S_IMODE(now.mode) if now else 0o644
+        # Whose the file is: that mode may let nobody else read the copy.
+        owner = (now.uid, now.gid) if now else (os.getuid(), os.getgid())
         plain = refused.new and now is None
         for attempt in range(ATTEMPTS):
             wanted = name if plain and attempt == 0 else conflict_name(name, self._who, attempt)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
             try:
-                made, handle = self._node.create(
-                    folder, wanted, mode, flags, os.getuid(), os.getgid()
-                )
+                made, handle = self._node.create(folder, wanted, mode, flags, *owner)
             except FileExistsError:
                 continue
             except OSError as error:

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that mounts a share, a link to home that can be cut, and a home that can begin again.
 
-The process: SOCKET MOUNTPOINT STATE WAIT PARK. For each line of its input it writes its status.
+The process: SOCKET MOUNTPOINT STATE WAIT PARK NUMBERS, as a client's; with NUMBERS `same` as home's
+own, whose users have the same numbers. For each line of its input it writes its status.
 """
 
 from __future__ import annotations
@@ -33,14 +34,22 @@ from wire import Caller
 SHARE = "files"
 LEASE = 2.0
 NEW_BOOT = "SATCHEL_TEST_BOOT"
+MAPPED, SAME = "mapped", "same"
 
 
-def main(path: str, mountpoint: str, state: str, wait: str, park: str) -> None:
+def main(path: str, mountpoint: str, state: str, wait: str, park: str, numbers: str) -> None:
     logging.basicConfig(level=logging.INFO)
     place = Path(mountpoint)
     about = (partial(Caller, Path(path)), SHARE, place.name, place, Path(state))
     parking = Parking(float(park)) if float(park) else None
-    mounted = MountedShare(*about, limit=1 << 26, wait=float(wait), ahead=True, parking=parking)
+    mounted = MountedShare(
+        *about,
+        limit=1 << 26,
+        wait=float(wait),
+        ahead=True,
+        parking=parking,
+        map_owner=numbers == MAPPED,
+    )
     signal.signal(signal.SIGTERM, lambda *_: mounted.stop())
 
     def tell() -> None:
@@ -57,18 +66,30 @@ def main(path: str, mountpoint: str, state: str, wait: str, park: str) -> None:
 
 
 class Served:
-    """Such a process. log: what it says"""
+    """Such a process. log: what it says; user: the number of its user, whose the mountpoint
+    is"""
 
     def __init__(
-        self, path: Path, mountpoint: Path, state: Path, wait: float, park: float = 0.0
+        self,
+        path: Path,
+        mountpoint: Path,
+        state: Path,
+        wait: float,
+        park: float = 0.0,
+        *,
+        user: int | None = None,
+        numbers: str = MAPPED,
     ) -> None:
         self.mountpoint = mountpoint
-        with contextlib.suppress(FileExistsError):  # also where a dead mount is there
-            mountpoint.mkdir()
+        if user is None:
+            with contextlib.suppress(FileExistsError):  # also where a dead mount is there
+                mountpoint.mkdir()
         self.log = mountpoint.with_suffix(".log")
+        arguments = (path, mountpoint, state, wait, park, numbers)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", __name__, *map(str, (path, mountpoint, state, wait, park))],
+                [sys.executable, "-m", __name__, *map(str, arguments)],
+                **as_user(user),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -121,6 +142,18 @@ class Served:
         mounts = Path("/proc/self/mounts")
         assert eventually(lambda: f" {self.mountpoint} " not in mounts.read_text())
         return code
+
+
+def group_of(user: int) -> int:
+    """The number of a user's one group."""
+    return user + 100 if user else 0
+
+
+def as_user(user: int | None) -> dict[str, Any]:
+    """For subprocess: a process of that user, and of the user's group alone."""
+    if user is None:
+        return {}
+    return {"user": user, "group": group_of(user), "extra_groups": []}
 
 
 class Link:

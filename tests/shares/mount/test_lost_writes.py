@@ -159,6 +159,25 @@ def test_what_others_have_written_over_becomes_a_conflict_copy(world: World) -> 
     assert copy.name in again.log.read_text()
 
 
+@requires("root")
+def test_a_conflict_copy_is_read_by_who_may_read_the_file(world: World) -> None:
+    """It had the file's mode, and was the file of who ran the mount."""
+    served, descriptor = opened(world, "report.txt", content(1, 10_000))
+    cut_and_write(world, descriptor, content(2, 10_000))
+    served.kill()
+    other = world.mount("other", direct=True)
+    report = other.mountpoint / "report.txt"
+    assert eventually(lambda: report.read_bytes() == content(1, 10_000))
+    write(report, content(3, 10_000))
+    os.chown(report, 4_321, 4_322)
+    report.chmod(0o600)
+    world.link.mend()
+    world.mount()
+    (copy,) = (p for p in world.root.iterdir() if ".sync-conflict-" in p.name)
+    found = copy.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (4_321, 4_322, 0o600)
+
+
 def test_a_mount_that_goes_on_keeps_what_home_refuses_as_a_conflict_copy(world: World) -> None:
     served, descriptor = opened(world, "report.txt", content(1, 10_000))
     cut_and_write(world, descriptor, content(2, 10_000))
