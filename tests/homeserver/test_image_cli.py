@@ -51,8 +51,8 @@ def test_what_is_set_of_a_service_is_a_key_of_its_machine(tmp_path: Path) -> Non
     ):
         error = program.fails(2, "service", "add", "notes", "--set", change)
         assert words in " ".join(error.values())
-    error = program.fails(8, "service", "add", "notes", "--set", "memory-mib=2048")
-    assert "satchel-home serve" in error["fix"]
+    error = program.fails(3, "service", "add", "notes", "--set", "memory-mib=2048")
+    assert "satchel-home init" in error["fix"]
 
 
 def test_a_recipe_of_ones_own_is_refused_by_file_line_and_key(tmp_path: Path) -> None:
