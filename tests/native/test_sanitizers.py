@@ -36,7 +36,7 @@ FUZZ_INPUTS = int(os.environ.get("SATCHEL_FUZZ_INPUTS", "50_000_000"))
 ALWAYS_MADE = 1000
 """Inputs that even the slowest fuzzer tries in its share of the time."""
 EACH_NIGHT = FUZZ_INPUTS // 200
-"""The least that each fuzzer tries in a night: the slowest are a hundred times as slow as others."""
+"""The least that each fuzzer tries in a night: some are a hundred times as slow as others."""
 TURN_SECONDS = 30
 
 pytestmark = requires("clang++")
