@@ -65,7 +65,7 @@ def figures() -> Iterator[Figure]:
 
 
 def quick_figures() -> Iterator[Figure]:
-    yield from _services(SERVICES, STAGES, QUICK, quick=True)
+    yield from _services(SERVICES, STAGES, USUAL, quick=True)
     yield from _plan(quick=True)
 
 

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from chunkstore import (
@@ -167,11 +167,7 @@ class Fetcher:
     ) -> None:
         """Make blocks present that nobody waits for, all of them together. Raises as `read`, with
         which it has `patience`."""
-        for volume, first, count in spans:
-            volume.map.foresee(first, count)
-        with self.coverage.coming(spans) as came:
-            while wanted := self._lacking(spans):
-                came.update(self._bring(wanted, priority, patience=patience))
+        self._bring_all(spans, lambda: self._lacking(spans), patience, priority)
 
     def named(
         self,
@@ -183,15 +179,29 @@ class Fetcher:
         nearest source, or one of the host's, had most of what was not here. The caller answers for
         it that these are the volumes' chunks. Raises as `read`, with which it has `patience`."""
         spans = [(volume, number, 1) for volume, numbers, _ in blocks for number in numbers]
-        for volume, number, _ in spans:
-            volume.map.foresee(number)
         nearest = (*self._exchange.shared(), *self._suppliers[:1])
         near = {supplier.source.name for supplier in nearest}
-        with self.coverage.coming(spans) as came:
-            while missing := self._lacked(blocks):
-                wanted: dict[Key, int] = dict.fromkeys(missing[:AT_ONCE], STORED_BLOCK_BYTES)
-                came.update(self._bring(wanted, priority, patience=patience))
+
+        def lacking() -> dict[Key, int]:
+            return dict.fromkeys(self._lacked(blocks)[:AT_ONCE], STORED_BLOCK_BYTES)
+
+        came = self._bring_all(spans, lacking, patience, priority)
         return 2 * sum(came[name] for name in near) >= came.total()
+
+    def _bring_all(
+        self,
+        spans: Sequence[Span],
+        lacking: Callable[[], dict[Key, int]],
+        patience: float | None,
+        priority: Priority,
+    ) -> Counter[str]:
+        """Bring what is lacking for these spans until nothing is; what came, by source."""
+        for volume, first, count in spans:
+            volume.map.foresee(first, count)
+        with self.coverage.coming(spans) as came:
+            while wanted := lacking():
+                came.update(self._bring(wanted, priority, patience=patience))
+        return came
 
     def pages(
         self, root: TableRoot, blocks: Iterable[int], priority: Priority = Priority.PREFETCH

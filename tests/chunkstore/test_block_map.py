@@ -177,16 +177,21 @@ def blocks_of(volume: Attached, *numbers: int) -> bytes:
     return b"".join(bytes(volume.content[n * BLOCK_SIZE :][:BLOCK_SIZE]) for n in numbers)
 
 
+def four_are_placed(store: Store, volume: Attached) -> None:
+    """Blocks 0, 3 and 1000, a block of zeros; the guest has written block 20. No page is here."""
+    assert volume.map.entry(20).state == BlockState.DIRTY
+    assert volume.map.entry(1000).state == BlockState.ZERO
+    assert volume.block(store, 0) == blocks_of(volume, 0)
+    assert volume.block(store, 3) == blocks_of(volume, 3)
+    assert volume.map.count(BlockState.ABSENT) == BLOCKS - 4
+    assert not any(store.has(volume.root.ref))
+
+
 def test_blocks_are_placed_without_a_table(other: Store, volume: Attached) -> None:
     volume.write(20, b"guest" * 100)
     numbers = (0, 3, 20, 1000)
     other.place(volume.map, numbers, blocks_of(volume, *numbers))
-    assert volume.map.entry(20).state == BlockState.DIRTY
-    assert volume.map.entry(1000).state == BlockState.ZERO
-    assert volume.block(other, 0) == blocks_of(volume, 0)
-    assert volume.block(other, 3) == blocks_of(volume, 3)
-    assert volume.map.count(BlockState.ABSENT) == BLOCKS - 4
-    assert not any(other.has(volume.root.ref))
+    four_are_placed(other, volume)
 
 
 def test_nothing_is_placed_where_no_block_is(other: Store, volume: Attached) -> None:
@@ -211,12 +216,7 @@ def test_blocks_are_placed_by_name_where_their_chunks_are_here(
     volume.write(20, b"guest" * 100)
     lacking = names_of(volume, 4)
     assert other.place_named(volume.map, (0, 3, 4, 20, 1000, 5), names + lacking) == lacking
-    assert volume.map.entry(20).state == BlockState.DIRTY
-    assert volume.map.entry(1000).state == BlockState.ZERO
-    assert volume.block(other, 0) == blocks_of(volume, 0)
-    assert volume.block(other, 3) == blocks_of(volume, 3)
-    assert volume.map.count(BlockState.ABSENT) == BLOCKS - 4
-    assert not any(other.has(volume.root.ref))
+    four_are_placed(other, volume)
 
 
 def test_half_a_name_places_nothing(other: Store, volume: Attached) -> None:
