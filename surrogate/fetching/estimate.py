@@ -6,11 +6,13 @@ Pure: the time is an argument, in seconds of any clock that does not go back. No
 
 The rate is that of a pipeline, not of a request: bytes that arrived while requests were under way
 without a pause, by the time that took, less one round trip; sums of both, not an average of rates:
-answers that share a link end at once, and the second seems to have taken no time. The round trip is
+answers that share a link end at once, and the second seems to have taken no time. What came slowly
+because little was asked for says nothing, but that the link is at least as fast. The round trip is
 the least that a lone request took; it creeps up again where all small ones take longer. What was
 not asked of a source for long is believed less and less: the share of chunks that it has goes back
 to what was assumed.
-(As TCP estimates a path: RFC 6298 for the deviation, BBR for rate and round trip apart.)
+(As TCP estimates a path: RFC 6298 for the deviation, BBR for rate and round trip apart, and for
+samples that the application limits.)
 """
 
 from __future__ import annotations
@@ -25,6 +27,10 @@ RATE_MEMORY = 0.8
 """How much of what the rate was learnt from still counts with the next sample."""
 
 ROUND_TRIP_WEIGHT = 0.1
+SMALL_BYTES = 4608
+"""At least half of the time of an answer of twice this size counts as round trip, and less of a
+larger one's: the rate that explains the rest may be what is wrong."""
+
 HITS_WEIGHT = 0.2
 DEVIATION_WEIGHT = 0.25
 
@@ -70,7 +76,7 @@ class Estimate:
         self._flying = 0
         self._flow_from = 0.0
         self._flow_bytes = 0
-        self._flow_starts = False
+        self._flow_starts = self._flow_full = False
         self._bytes = self._seconds = 0.0
 
     def __str__(self) -> str:
@@ -113,25 +119,26 @@ class Estimate:
 
     def restarted(self, now: float) -> None:
         """What is under way begins to come from here on."""
-        self._flow_from, self._flow_bytes, self._flow_starts = now, 0, True
+        self._begin_sample(now, starts=True)
 
     def gone(self) -> None:
         """A request has ended without an answer."""
         self._flying -= 1
 
     def answered(
-        self, now: float, began: float, size: int, predicted: float, *, alone: bool
+        self, now: float, began: float, size: int, predicted: float, *, alone: bool, full: bool
     ) -> None:
         """An answer of `size` bytes has come whole.
 
-        predicted: seconds it was to take; alone: no other request was under way when it began
+        predicted: seconds it was to take; alone: no other request was under way when it began;
+        full: the link was busy, and more was waited for
         """
         took = max(now - began, LEAST_SECONDS)
         self._flying -= 1
         self._answered_at = now
         self.slowest = max(took, 0.9 * self.slowest)
         if size:
-            self._flow(now, size)
+            self._flow(now, size, full=full)
         self._learn_round_trip(took, size, alone=alone)
         if self.measured:
             self.deviation += DEVIATION_WEIGHT * (abs(took - predicted) - self.deviation)
@@ -145,21 +152,30 @@ class Estimate:
             weight = 1.0 - (1.0 - HITS_WEIGHT) ** min(asked, 16)
             self._hits += weight * (min(got, asked) / asked - self._hits)
 
-    def _flow(self, now: float, size: int) -> None:
+    def _flow(self, now: float, size: int, *, full: bool) -> None:
+        lone = self._flow_starts and not self._flow_bytes
+        self._flow_full &= full
         self._flow_bytes += size
         if self._flow_bytes < RATE_SAMPLE_BYTES:
             return
         took = now - self._flow_from
         if self._flow_starts:
             took = max(took - self.round_trip, took / 4)
-        self._bytes = RATE_MEMORY * self._bytes + self._flow_bytes
-        self._seconds = RATE_MEMORY * self._seconds + max(took, LEAST_SECONDS)
-        self.rate = self._bytes / self._seconds
-        self.rate_known = True
-        self._flow_from, self._flow_bytes, self._flow_starts = now, 0, False
+        took = max(took, LEAST_SECONDS)
+        if not self.rate_known or lone or self._flow_full or self._flow_bytes > self.rate * took:
+            self._bytes = RATE_MEMORY * self._bytes + self._flow_bytes
+            self._seconds = RATE_MEMORY * self._seconds + took
+            self.rate = self._bytes / self._seconds
+            self.rate_known = True
+        self._begin_sample(now, starts=False)
+
+    def _begin_sample(self, now: float, *, starts: bool) -> None:
+        self._flow_from, self._flow_bytes = now, 0
+        self._flow_starts, self._flow_full = starts, True
 
     def _learn_round_trip(self, took: float, size: int, *, alone: bool) -> None:
-        least = max(took - size / self.rate, took / 8, LEAST_SECONDS)
+        part = min(0.5, SMALL_BYTES / max(size, 1))
+        least = max(took - size / self.rate, part * took, LEAST_SECONDS)
         if not self.measured or least < self.round_trip:
             self.round_trip = least if alone or not self.measured else min(self.round_trip, took)
         elif alone and size / self.rate < self.round_trip:

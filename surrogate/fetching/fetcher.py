@@ -33,7 +33,7 @@ from surrogate.fetching.coverage import Coverage, Span
 from surrogate.fetching.exchange import Exchange, Supplier, Ticket
 from surrogate.fetching.page_maker import PageMaker
 from surrogate.fetching.source import Source
-from surrogate.fetching.standing import Key
+from surrogate.fetching.standing import WHOLE_BLOCK_BYTES, Key
 from surrogate.fetching.tally import Tally
 from wire import Priority
 
@@ -44,9 +44,6 @@ STORED_BLOCK_BYTES = 2000
 
 PAGE_BYTES = 3500
 """What a page takes."""
-
-INCOMPRESSIBLE_BYTES = BLOCK_SIZE + 64
-"""What a block takes that is compressed already, as a working set is."""
 
 AT_ONCE = 2048
 """Chunks that are waited for at a time."""
@@ -354,7 +351,7 @@ class Fetcher:
             return STORED_BLOCK_BYTES, PLACE_BLOCKS
         sizes = [s.standing.batch_bytes(priority) for s in self._near()]
         modest = max(sizes, default=STORED_BLOCK_BYTES)
-        return INCOMPRESSIBLE_BYTES, max(1, modest // INCOMPRESSIBLE_BYTES)
+        return WHOLE_BLOCK_BYTES, max(1, modest // WHOLE_BLOCK_BYTES)
 
     def _near(self) -> list[Supplier]:
         """The nearest source that can be asked."""

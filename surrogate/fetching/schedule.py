@@ -61,6 +61,7 @@ class Schedule:
         self._open: dict[Priority, dict[Key, Want]] = {priority: {} for priority in Priority}
         self._flying: dict[int, Dispatch] = {}
         self._adrift: dict[Key, Want] = {}  # under way, and nobody waits for it any more
+        self._full: set[Standing] = set()  # where something waits for the link
         self._number = itertools.count(1)
 
     def __contains__(self, key: Key) -> bool:
@@ -111,6 +112,7 @@ class Schedule:
                 dispatch.overdue = True
                 self._open_again(dispatch.wants)
         taken: list[Dispatch] = []
+        self._full.clear()
         for priority in Priority:
             while sent := self._serve(priority, now):
                 taken += sent
@@ -133,7 +135,8 @@ class Schedule:
                 want.lacking.add(standing)
         if self._end(dispatch):
             about = (dispatch.began, size, dispatch.predicted)
-            estimate.answered(now, *about, alone=dispatch.alone)
+            full = standing in self._full
+            estimate.answered(now, *about, alone=dispatch.alone, full=full)
             estimate.had(len(got) + len(lacking), len(got))
             standing.faults_in_row, standing.on_trial = 0, False
         for key in got:
@@ -224,6 +227,8 @@ class Schedule:
         sent = [self._send(r.standing, r.wants, priority, now) for r in plan.requests()]
         if priority is not Priority.DEMAND and plan.backlog_seconds > EXPLORE_SECONDS:
             sent += self._explore(queue, plan.strangers(), priority, now)
+        if not sent:
+            self._full |= plan.full
         return sent
 
     def _send(
@@ -295,6 +300,11 @@ class _Plan:
     def backlog_seconds(self) -> float:
         """How long the slowest of the sources that are waited for would take for that."""
         return max((n / s.estimate.rate for s, n in self._waiting.items()), default=0.0)
+
+    @property
+    def full(self) -> set[Standing]:
+        """Sources that had no room for something, and whose links are busy."""
+        return {s for s in self._waiting if s.flying_bytes >= s.estimate.bandwidth_delay}
 
     def strangers(self) -> list[Standing]:
         """Sources that nothing is known of, nor will be by what is under way."""

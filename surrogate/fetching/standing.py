@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 
 from chunkstore import Below
-from satchel.ids import ChunkRef
+from satchel.ids import BLOCK_SIZE, ChunkRef
 from surrogate.fetching.estimate import Estimate, Prior
 from wire import Priority
 
@@ -32,7 +32,12 @@ AHEAD_SECONDS = 0.05
 AHEAD_BYTES = 512 << 10
 ASIDE_LEAST_BYTES = 8 << 10
 """What a request that nobody waits for may take; what the machine waits for may be behind it. Where
-it is the only one, as in the background, it may be larger."""
+it is the only one, as in the background, it may be larger. On a long link it is as large as fills
+that with a few requests, and by a block more: else whole blocks leave a part of it empty, and the
+rate that is seen confirms itself."""
+
+WHOLE_BLOCK_BYTES = BLOCK_SIZE + 64
+"""What a block takes that is not compressed, with its header."""
 
 FIRST_BATCH_BYTES = 128 << 10
 LEAST_BATCH_BYTES = 32 << 10
@@ -112,9 +117,11 @@ class Standing:
             return min(max(fits, LEAST_BATCH_BYTES), MOST_BATCH_BYTES)
         if not estimate.rate_known:
             return LEAST_BATCH_BYTES
-        alone = priority is Priority.BACKGROUND
-        seconds, most = (AHEAD_SECONDS, AHEAD_BYTES) if alone else (ASIDE_SECONDS, ASIDE_BYTES)
-        return min(max(int(seconds * estimate.rate), ASIDE_LEAST_BYTES), most)
+        if priority is Priority.BACKGROUND:
+            return max(min(int(AHEAD_SECONDS * estimate.rate), AHEAD_BYTES), ASIDE_LEAST_BYTES)
+        aside = min(int(ASIDE_SECONDS * estimate.rate), ASIDE_BYTES)
+        fills = int(2 * estimate.bandwidth_delay / (STEADY_REQUESTS - 1)) + WHOLE_BLOCK_BYTES
+        return max(aside, min(fills, MOST_BATCH_BYTES), ASIDE_LEAST_BYTES)
 
 
 @dataclass(eq=False)

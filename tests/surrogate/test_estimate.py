@@ -35,7 +35,8 @@ def taught(link: tuple[float, float], size: int, count: int, depth: int = 1) -> 
         if sent:
             estimate.sent(at)
         else:
-            estimate.answered(at, began, size, estimate.seconds(size, 0), alone=alone)
+            predicted = estimate.seconds(size, 0)
+            estimate.answered(at, began, size, predicted, alone=alone, full=depth > 1)
     return estimate
 
 
@@ -66,7 +67,7 @@ def test_a_source_that_slows_down_is_noticed_and_so_is_its_recovery() -> None:
         for _ in range(20):
             estimate.sent(now)
             took = 0.01 + 50_000 / rate
-            estimate.answered(now + took, now, 50_000, took, alone=True)
+            estimate.answered(now + took, now, 50_000, took, alone=True, full=False)
             now += took
         assert estimate.rate == pytest.approx(goal, rel=0.25)
 
@@ -75,7 +76,7 @@ def test_a_round_trip_that_grew_is_believed_after_a_while() -> None:
     estimate = taught((0.005, 1e6), 2_000, 10)
     for number in range(40):
         estimate.sent(number)
-        estimate.answered(number + 0.1, number, 2_000, 0.1, alone=True)
+        estimate.answered(number + 0.1, number, 2_000, 0.1, alone=True, full=False)
     assert estimate.round_trip == pytest.approx(0.1, rel=0.1)
 
 
@@ -83,7 +84,7 @@ def test_hits_are_learnt_and_forgotten() -> None:
     estimate = Estimate(Prior(hits=0.5))
     assert estimate.hits(0.0) == 0.5
     estimate.sent(0.0)
-    estimate.answered(1.0, 0.0, 0, 1.0, alone=True)
+    estimate.answered(1.0, 0.0, 0, 1.0, alone=True, full=False)
     estimate.had(100, 0)
     assert estimate.hits(1.0) < 0.05
     assert estimate.hits(1000.0) == pytest.approx(0.5, abs=0.01)
@@ -100,7 +101,7 @@ def test_an_answer_is_overdue_after_what_is_usual_for_this_source() -> None:
     for number in range(30):
         took = 0.05 if number % 2 else 0.6
         wavering.sent(number)
-        wavering.answered(number + took, number, 2_000, 0.05, alone=True)
+        wavering.answered(number + took, number, 2_000, 0.05, alone=True, full=False)
     assert wavering.overdue(0.05) > 1.0
     assert Estimate(Prior()).overdue(0.01) >= 1.0
     assert steady.idle_since(10.0) < math.inf

@@ -111,12 +111,54 @@ def test_a_much_slower_source_is_spared_what_nobody_waits_for() -> None:
     assert far.bytes == before
 
 
-@pytest.mark.parametrize(("rate", "round_trip"), [(WIFI, 0.005), (25e6, 0.005), (32e3, 0.065)])
+@pytest.mark.parametrize(
+    ("rate", "round_trip"), [(WIFI, 0.005), (25e6, 0.005), (32e3, 0.065), (25e6, 0.06)]
+)
 def test_a_bulk_keeps_its_link_busy(rate: float, round_trip: float) -> None:
     world = World(media(rate=rate, round_trip=round_trip))
     size = max(500, int(rate / 4160))
     world.run(keys=world.want(refs(0, size), Priority.PREFETCH, 4160))
     assert world.now < 1.2 * size * 4160 / rate + 10 * round_trip
+
+
+def test_what_came_slowly_because_little_was_asked_for_makes_no_link_slow() -> None:
+    """Readers wait for a frame each, and each frame is small. Then there is much to bring."""
+    world = World(home(rate=25e6))
+    warm(world)
+    for number in range(20):
+        world.run(keys=world.want([ref(9000 + number)]))
+    (link,) = world.links.values()
+    for number in range(150):
+        world.want(refs(1000 * number, 3), Priority.PREFETCH, 4160)
+        world.run(world.now + 0.02)
+    assert link.standing.estimate.rate > 1e6
+    began = world.now
+    world.run(keys=world.want(refs(10**6, 6000), Priority.PREFETCH, 4160))
+    assert 6000 * 4160 / (world.now - began) > 0.3 * link.rate
+
+
+def test_a_link_that_is_taken_for_slow_is_found_out() -> None:
+    world = World(home(rate=25e6))
+    (link,) = world.links.values()
+    link.rate = 40e3
+    warm(world)
+    assert link.standing.estimate.rate < 100e3
+    link.rate = 25e6
+    for number in range(20):
+        world.run(keys=world.want(refs(1000 * number, 30), Priority.PREFETCH, 4160))
+        world.run(keys=world.want([ref(10**5 + number)]))
+    world.run(keys=world.want(refs(0, 6000), Priority.PREFETCH, 4160))
+    assert link.standing.estimate.rate > 5e6
+
+
+def test_a_link_that_becomes_slow_is_found_out_by_misses_and_by_a_bulk() -> None:
+    for priority in (Priority.DEMAND, Priority.PREFETCH):
+        world = World(home(rate=25e6))
+        warm(world)
+        (link,) = world.links.values()
+        link.rate = UPLINK
+        world.run(keys=world.want(refs(0, 200), priority, 4160))
+        assert link.standing.estimate.rate < 2 * UPLINK
 
 
 @pytest.mark.parametrize("other", [Priority.PREFETCH, Priority.BACKGROUND])
