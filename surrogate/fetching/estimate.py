@@ -26,6 +26,9 @@ RATE_SAMPLE_BYTES = 32 << 10
 RATE_MEMORY = 0.8
 """How much of what the rate was learnt from still counts with the next sample."""
 
+FASTER_MEMORY = 0.5
+"""The same where the sample is faster: each one can only be as fast as there was asked for."""
+
 ROUND_TRIP_WEIGHT = 0.1
 SMALL_BYTES = 4608
 """At least half of the time of an answer of twice this size counts as round trip, and less of a
@@ -162,9 +165,11 @@ class Estimate:
         if self._flow_starts:
             took = max(took - self.round_trip, took / 4)
         took = max(took, LEAST_SECONDS)
-        if not self.rate_known or lone or self._flow_full or self._flow_bytes > self.rate * took:
-            self._bytes = RATE_MEMORY * self._bytes + self._flow_bytes
-            self._seconds = RATE_MEMORY * self._seconds + took
+        faster = self._flow_bytes > self.rate * took
+        if not self.rate_known or lone or self._flow_full or faster:
+            memory = FASTER_MEMORY if faster else RATE_MEMORY
+            self._bytes = memory * self._bytes + self._flow_bytes
+            self._seconds = memory * self._seconds + took
             self.rate = self._bytes / self._seconds
             self.rate_known = True
         self._begin_sample(now, starts=False)
