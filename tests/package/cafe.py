@@ -85,6 +85,9 @@ class Cafe:
         self.machine.run("systemctl", "restart", "ssh")
         self._pair("ada", "satchel-home pair", "")
         self._pair(SURROGATE, f"{SURROGATE} admit", " --name cafe")
+        for peer in ("home", "surrogates.cafe"):  # sshd may be emulated, and the doors with it
+            setting = ("config", "set", f"{peer}.connect_seconds", f"{PATIENCE:.0f}")
+            self.machine.run("satchel", *setting, user="bob")
 
     def use(self) -> None:
         """A session of bob's, until its replica at the surrogate answers."""
