@@ -85,10 +85,15 @@ class Cafe:
         self.machine.run("systemctl", "restart", "ssh")
         self._pair("ada", "satchel-home pair", "")
         self._pair(SURROGATE, f"{SURROGATE} admit", " --name cafe")
+        for peer in ("home", "surrogates.cafe"):  # sshd may be emulated, and the doors with it
+            setting = ("config", "set", f"{peer}.connect_seconds", f"{PATIENCE:.0f}")
+            self.machine.run("satchel", *setting, user="bob")
 
     def use(self) -> None:
-        """A session of bob's, until its replica at the surrogate answers."""
-        self.goes_on("session", "bob", f"satchel run {SERVICE} --at cafe --port {PORT}")
+        """A session of bob's, until its replica at the surrogate answers. He tries again where a
+        door that is emulated does not answer in time."""
+        run = f"satchel run {SERVICE} --at cafe --port {PORT}"
+        self.goes_on("session", "bob", f"until {run}; do sleep 5; done")
         assert eventually(self.caught_up, PATIENCE, PAUSE), self.log("session")
 
     def caught_up(self) -> bool:
