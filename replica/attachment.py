@@ -162,7 +162,7 @@ class Attachment:
     def commit(self, store: Store, prepared: Prepared | None = None) -> dict[str, TableRoot]:
         """Store every dirty block; new roots by volume name. The machine must be paused.
 
-        The roots and all that they name are durable in the store on return. Raises RamMountFailed:
+        The roots and all that they name are durable once the store is synced. Raises RamMountFailed:
         memory is lost, the machine must not go on. After another error it may go on, and a later
         commit has everything.
         """

@@ -129,8 +129,8 @@ def between(
 
 
 def apply(store: Store, tables: Mapping[str, TableRoot], delta: Delta) -> dict[str, TableRoot]:
-    """The tables of an earlier freeze with a delta's blocks in their places, whose content is in
-    the store then. Raises ChunkMissing where a page above them is not, and what the store raises.
+    """The tables of an earlier freeze with a delta's blocks in their places, whose content is
+    durable in the store then. Raises ChunkMissing where a page above them is not, and what the store raises.
     """
     folder = Path(tempfile.mkdtemp(prefix="delta-", dir=store.path))
     try:
@@ -148,6 +148,7 @@ def apply(store: Store, tables: Mapping[str, TableRoot], delta: Delta) -> dict[s
             roots = dict(tables)
             for name, (volume, _) in changed.items():
                 roots[name] = store.commit(volume.root, volume.map, volume.overlay)
+            store.sync()
             return roots
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -494,7 +494,9 @@ class Replica:
                 if not hold:
                     machine.resume()
                 seconds = time.monotonic() - begin
-                return Frozen(self._last, self._store.import_file(path), volumes, seconds)
+                device_state = self._store.import_file(path)
+                self._store.sync()
+                return Frozen(self._last, device_state, volumes, seconds)
             except (MachineFailed, RamMountFailed):
                 raise
             except BaseException:

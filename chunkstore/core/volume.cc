@@ -483,7 +483,8 @@ Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* 
     }
   };
   SATCHEL_RETURN_IF_ERROR(RunIngest(chunks, plan, nullptr, new_root));
-  SATCHEL_RETURN_IF_ERROR(chunks->Sync());
+  // The plugin reads the pack as soon as it sees an entry.
+  SATCHEL_RETURN_IF_ERROR(chunks->Flush());
 
   // Everything that can fail came before the first entry changes. An entry that somebody changed
   // meanwhile stays as it is.

@@ -83,9 +83,10 @@ Status MissingBlocks(Chunks* chunks, const TableRoot& root, uint64_t first, uint
 Status PlaceBlocks(Chunks* chunks, BlockMap* map, const uint32_t* numbers, size_t n,
                    const uint8_t* data);
 
-// Stores the dirty blocks of the overlay and gives the root that has them. Then makes all of it
-// durable and turns those entries to packed or zero. Nobody writes to the volume meanwhile. After
-// an error the map is as before. The overlay stays as it is: BlockMap::AskForSpace.
+// Stores the dirty blocks of the overlay and gives the root that has them. Then turns those entries
+// to packed or zero. All of it is durable after the next Sync, which the machine need not stand still
+// for. Nobody writes to the volume meanwhile. After an error the map is as before. The overlay stays
+// as it is: BlockMap::AskForSpace.
 Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* overlay,
                     TableRoot* new_root);
 

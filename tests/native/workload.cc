@@ -193,6 +193,7 @@ Status Workload::Checkpoint(const std::string& from, const std::string& to, uint
   }
   TableRoot changed;
   SATCHEL_RETURN_IF_ERROR(store_->Commit(root, map.get(), overlay.get(), &changed));
+  SATCHEL_RETURN_IF_ERROR(store_->Sync());
   return Name(to, changed, content);
 }
 
