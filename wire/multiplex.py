@@ -62,7 +62,8 @@ DROWNED = 1 << 20
 NAME_LIMIT = 300
 
 HELLO_SECONDS = 25.0
-"""How long the other side may take to say hello, with what it takes to connect."""
+"""How long the other side may take to say hello, with what it takes to connect; longer where who
+calls waits longer for a slow host."""
 
 PAUSE_SECONDS = 0.02
 """Before a connection is accepted again that could not be."""
@@ -136,10 +137,11 @@ class Multiplexer:
         connect: Connect,
         asked: Asked,
         liveness: Liveness | None = None,
+        patience: float = HELLO_SECONDS,
     ) -> None:
         """reading, writing: of the pipe, may be the same; opens: the number of the first stream
         that this side opens, 1 for who called and 2 for the door; liveness: of who called, whose
-        side says beats."""
+        side says beats; patience: seconds until the other side must have said hello."""
         self._reading, self._writing = reading, writing
         self._liveness = liveness
         self._connect, self._asked = connect, asked
@@ -155,7 +157,7 @@ class Multiplexer:
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._pipe_events: dict[int, int] = {}
-        self._greet_until = math.inf
+        self._patience, self._greet_until = patience, math.inf
         self._full = False
         self._ending = False
         self._over = False
@@ -217,7 +219,7 @@ class Multiplexer:
             os.set_blocking(descriptor, False)
         self._woken.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ, self._work)
-        self._greet_until = time.monotonic() + HELLO_SECONDS
+        self._greet_until = time.monotonic() + self._patience
         self._out.put(HELLO.pack(MAGIC, VERSION, VERSION))
 
     def _turn(self) -> None:
@@ -239,7 +241,7 @@ class Multiplexer:
         now = time.monotonic()
         if not self.version:
             if now >= self._greet_until:
-                raise _broken(f"it said nothing for {HELLO_SECONDS:.0f} s")
+                raise _broken(f"it said nothing for {self._patience:.0f} s")
         elif self._liveness:
             if self._liveness.over(now):
                 if not self._out.drains():

@@ -34,7 +34,7 @@ from wire.door import connected
 from wire.errors import HostUnreachable, RemoteProtocolError, printable
 from wire.listening import listen_unix
 from wire.liveness import Liveness
-from wire.multiplex import Kind, Multiplexer
+from wire.multiplex import HELLO_SECONDS, Kind, Multiplexer
 from wire.openssh import (
     Lane,
     SshHost,
@@ -67,7 +67,12 @@ class SshLink:
     """One connection to one host. Made by `start` or `open`; any thread may call."""
 
     def __init__(
-        self, host: SshHost, process: subprocess.Popen[bytes], pipe: int, keep_alive: float
+        self,
+        host: SshHost,
+        process: subprocess.Popen[bytes],
+        pipe: int,
+        keep_alive: float,
+        connect_timeout: float,
     ) -> None:
         """Its own from here on: the process, and the descriptor of its standard input and
         output."""
@@ -86,6 +91,7 @@ class SshLink:
             connect=self._connected,
             asked=self._answered,
             liveness=Liveness(keep_alive),
+            patience=max(HELLO_SECONDS, connect_timeout),
         )
         self._carrier = threading.Thread(
             target=self._carry, name=f"streams-{host.name}", daemon=True
@@ -114,7 +120,7 @@ class SshLink:
             except BaseException:
                 mine.close()
                 raise
-        return cls(host, process, mine.detach(), keep_alive)
+        return cls(host, process, mine.detach(), keep_alive, connect_timeout)
 
     @classmethod
     def open(

@@ -24,6 +24,7 @@ from satchel.errors import (
     UnavailableError,
     UsageError,
 )
+from testbed.plain_door import plain_door
 from testbed.sshd import Sshd
 from tests.needs import requires
 from tests.waiting import eventually
@@ -159,6 +160,19 @@ def test_a_host_where_nothing_answers_is_told_from_one_that_is_slow(
         silent = replace(host, port=full.getsockname()[1])
         with pytest.raises(HostUnreachable, match="nothing answers there"):
             SshLink.open(silent, timeout=60.0)
+
+
+def test_a_door_that_is_late_is_waited_for_as_long_as_the_caller_says(
+    me: Identity, short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wire.ssh.HELLO_SECONDS", 1.0)
+    late = ["sh", "-c", 'sleep 4; exec "$@"', "-", *plain_door(short_path)]
+    with Sshd.start(short_path / "late", authorized=[me.public], door=late) as sshd:
+        host = sshd.host("late", me.path, short_path / "known_late")
+        with SshLink.open(host, timeout=60.0) as link:
+            assert link.alive()
+        with pytest.raises(HostUnreachable):
+            SshLink.open(host, timeout=2.0)
 
 
 def test_a_key_file_that_is_not_there(host: SshHost, short_path: Path) -> None:
