@@ -162,9 +162,9 @@ class Attachment:
     def commit(self, store: Store, prepared: Prepared | None = None) -> dict[str, TableRoot]:
         """Store every dirty block; new roots by volume name. The machine must be paused.
 
-        The roots and all that they name are durable once the store is synced. Raises RamMountFailed:
-        memory is lost, the machine must not go on. After another error it may go on, and a later
-        commit has everything.
+        The roots and all that they name are durable once the store is synced. Raises
+        RamMountFailed: memory is lost, the machine must not go on. After another error it may go
+        on, and a later commit has everything.
         """
         self._mount.sync(prepared)
         for volume in self.volumes.values():

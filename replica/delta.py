@@ -130,7 +130,8 @@ def between(
 
 def apply(store: Store, tables: Mapping[str, TableRoot], delta: Delta) -> dict[str, TableRoot]:
     """The tables of an earlier freeze with a delta's blocks in their places, whose content is
-    durable in the store then. Raises ChunkMissing where a page above them is not, and what the store raises.
+    durable in the store then. Raises ChunkMissing where a page above them is not here, and what the
+    store raises.
     """
     folder = Path(tempfile.mkdtemp(prefix="delta-", dir=store.path))
     try:

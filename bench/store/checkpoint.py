@@ -53,7 +53,12 @@ def _commit(store: Store, root: TableRoot, blocks: dict[int, bytes]) -> float:
     with BlockMap.create(store.path / "map", root.blocks) as block_map:
         for block in blocks:
             block_map.mark_dirty(block)
-        return timed(lambda: (store.commit(root, block_map, overlay), store.sync()))
+
+        def commit() -> None:
+            store.commit(root, block_map, overlay)
+            store.sync()
+
+        return timed(commit)
 
 
 @contextlib.contextmanager

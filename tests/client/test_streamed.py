@@ -35,8 +35,8 @@ MEBIBYTES = 200
 FIRST_MEBIBYTES = 20
 """Of an answer before: three roles are in one process, each with buffers that fill once."""
 GROWTH_BYTES = (MEBIBYTES << 20) // 4
-"""What is kept of an answer would be all of it. The allocator's heaps, one for each thread, settle at
-38 MB more than the first answer left, and 400 MiB after 420 add nothing."""
+"""Who kept an answer would grow by all of it. The allocator's heaps, one for each thread, settle at
+38 MB more than the first answer left; 400 MiB after 420 add 5 MB."""
 UPLOADED_MEBIBYTES = 64
 """More than one operation may have."""
 
