@@ -84,9 +84,9 @@ Status PlaceBlocks(Chunks* chunks, BlockMap* map, const uint32_t* numbers, size_
                    const uint8_t* data);
 
 // Stores the dirty blocks of the overlay and gives the root that has them. Then turns those entries
-// to packed or zero. All of it is durable after the next Sync, which the machine need not stand still
-// for. Nobody writes to the volume meanwhile. After an error the map is as before. The overlay stays
-// as it is: BlockMap::AskForSpace.
+// to packed or zero. All of it is durable after the next Sync; the machine may run until then.
+// Nobody writes to the volume meanwhile. After an error the map is as before. The overlay stays as
+// it is: BlockMap::AskForSpace.
 Status CommitVolume(Chunks* chunks, const TableRoot& root, BlockMap* map, File* overlay,
                     TableRoot* new_root);
 
