@@ -48,9 +48,6 @@ PAGE_BYTES = 3500
 AT_ONCE = 2048
 """Chunks that are waited for at a time."""
 
-NEIGHBOURS_SECONDS = 0.01
-"""What a miss may take longer for its neighbours, which come with the same answer."""
-
 PLACE_BLOCKS = 64
 
 PATIENCE_SECONDS = 600.0
@@ -344,10 +341,8 @@ class Fetcher:
 
     def _window(self) -> int:
         """Blocks to fetch for a missing one: as many as the nearest source's link has room for
-        during a round trip, but NEIGHBOURS_SECONDS at most; a power of two."""
-        estimates = [s.standing.estimate for s in self._near() if s.standing.estimate.rate_known]
-        sizes = (e.rate * min(e.round_trip, NEIGHBOURS_SECONDS) for e in estimates)
-        worthwhile = max(sizes, default=0.0)
+        during a round trip, a power of two."""
+        worthwhile = max((s.standing.estimate.bandwidth_delay for s in self._near()), default=0.0)
         blocks = max(1, int(worthwhile / STORED_BLOCK_BYTES))
         return min(self._readahead, 1 << (blocks.bit_length() - 1))
 
