@@ -288,7 +288,8 @@ class Store:
     def commit(
         self, root: TableRoot, map: BlockMap, overlay_path: str | os.PathLike[str]
     ) -> TableRoot:
-        """Store the dirty blocks of a volume and give its new root. Durable after the next `sync`.
+        """Store the dirty blocks of a volume and give its new root. Durable after the next `sync`
+        or import.
 
         Then those entries become packed or zero; `map.ask_for_space` has their space in the
         overlay given back. The machine is paused and the volume flushed. Raises ChunkMissing when

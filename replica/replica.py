@@ -494,9 +494,8 @@ class Replica:
                 if not hold:
                     machine.resume()
                 seconds = time.monotonic() - begin
-                device_state = self._store.import_file(path)
-                self._store.sync()
-                return Frozen(self._last, device_state, volumes, seconds)
+                # An import syncs the store, and with it what was committed.
+                return Frozen(self._last, self._store.import_file(path), volumes, seconds)
             except (MachineFailed, RamMountFailed):
                 raise
             except BaseException:

@@ -137,11 +137,12 @@ class Multiplexer:
         connect: Connect,
         asked: Asked,
         liveness: Liveness | None = None,
-        patience: float = HELLO_SECONDS,
+        hello_seconds: float = HELLO_SECONDS,
     ) -> None:
         """reading, writing: of the pipe, may be the same; opens: the number of the first stream
         that this side opens, 1 for who called and 2 for the door; liveness: of who called, whose
-        side says beats; patience: seconds until the other side must have said hello."""
+        side says beats; hello_seconds: until the other side must have said
+        hello."""
         self._reading, self._writing = reading, writing
         self._liveness = liveness
         self._connect, self._asked = connect, asked
@@ -157,7 +158,7 @@ class Multiplexer:
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._pipe_events: dict[int, int] = {}
-        self._patience, self._greet_until = patience, math.inf
+        self._hello_seconds, self._greet_until = hello_seconds, math.inf
         self._full = False
         self._ending = False
         self._over = False
@@ -219,7 +220,7 @@ class Multiplexer:
             os.set_blocking(descriptor, False)
         self._woken.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ, self._work)
-        self._greet_until = time.monotonic() + self._patience
+        self._greet_until = time.monotonic() + self._hello_seconds
         self._out.put(HELLO.pack(MAGIC, VERSION, VERSION))
 
     def _turn(self) -> None:
@@ -241,7 +242,7 @@ class Multiplexer:
         now = time.monotonic()
         if not self.version:
             if now >= self._greet_until:
-                raise _broken(f"it said nothing for {self._patience:.0f} s")
+                raise _broken(f"it said nothing for {self._hello_seconds:.0f} s")
         elif self._liveness:
             if self._liveness.over(now):
                 if not self._out.drains():

@@ -91,7 +91,7 @@ class SshLink:
             connect=self._connected,
             asked=self._answered,
             liveness=Liveness(keep_alive),
-            patience=max(HELLO_SECONDS, connect_timeout),
+            hello_seconds=max(HELLO_SECONDS, connect_timeout),
         )
         self._carrier = threading.Thread(
             target=self._carry, name=f"streams-{host.name}", daemon=True

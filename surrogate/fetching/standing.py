@@ -103,9 +103,14 @@ class Standing:
             return 0 if self.flying else 1
         batch = self.batch_bytes(priority)
         fills = 2 * batch if self.estimate.rate > FAST_RATE else batch
-        enough = max(2 * self.estimate.bandwidth_delay, fills)
+        enough = max(self._busy_bytes, fills)
         busy = len(self.flying) >= STEADY_REQUESTS or self.flying_bytes > enough
         return 0 if busy else 1
+
+    @property
+    def _busy_bytes(self) -> float:
+        """Bytes under way with which the link is always busy."""
+        return 2 * self.estimate.bandwidth_delay
 
     def batch_bytes(self, priority: Priority) -> int:
         """What one request may ask for."""
@@ -120,7 +125,7 @@ class Standing:
         if priority is Priority.BACKGROUND:
             return max(min(int(AHEAD_SECONDS * estimate.rate), AHEAD_BYTES), ASIDE_LEAST_BYTES)
         aside = min(int(ASIDE_SECONDS * estimate.rate), ASIDE_BYTES)
-        fills = int(2 * estimate.bandwidth_delay / (STEADY_REQUESTS - 1)) + WHOLE_BLOCK_BYTES
+        fills = int(self._busy_bytes / (STEADY_REQUESTS - 1)) + WHOLE_BLOCK_BYTES
         return max(aside, min(fills, MOST_BATCH_BYTES), ASIDE_LEAST_BYTES)
 
 
