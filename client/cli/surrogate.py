@@ -52,7 +52,9 @@ def rm(context: click.Context, name: str, as_json: bool) -> None:
     """Remove surrogate NAME from client.toml. Its keys stay."""
     settings = context.obj
     assert isinstance(settings, ClientSettings)
-    settings.surrogate(name)
+    if name not in settings.surrogates:
+        known = ", ".join(sorted(settings.surrogates)) or "none"
+        raise NotFoundError(f"no surrogate {name}", why=f"known: {known}")
     configuration(context).remove(f"surrogates.{name}")
     show({"removed": name}, as_json=as_json)
 
