@@ -398,6 +398,8 @@ class Feed:
         return True
 
     def _answered(self) -> None:
+        if self._state in FINAL:
+            return  # its error is why
         self.error = None
         self._silent_since, self._attempts = None, 0
         if self._state is FeedState.SILENT:

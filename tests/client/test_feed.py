@@ -91,6 +91,22 @@ def test_what_has_no_answer_when_they_end_is_asked_for_again_and_the_reason_is_h
     assert near.executed == [1, 2, 3, 4, 5]
 
 
+def test_why_a_replica_is_in_quarantine_is_known_after_its_later_answers(
+    session: Session,
+) -> None:
+    liar = OneByOne("a")
+    liar.says = lambda operation: b"a lie"
+    session.add(InProcess("home"), START)
+    with ThreadPoolExecutor(5) as pool:
+        many(session, pool, 5)
+        feed = session.add(liar, START)
+        liar.let.release()
+        assert eventually(lambda: feed.state is FeedState.QUARANTINED)
+        liar.let.release(4)
+    assert feed.join(20)
+    assert "otherwise than home" in str(feed.error)
+
+
 @pytest.mark.parametrize("number", [0, 2, 2**40])
 def test_a_replica_that_answers_what_it_was_not_asked_is_lost(
     session: Session, number: int
