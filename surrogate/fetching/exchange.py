@@ -78,13 +78,11 @@ class _Flight:
 class Ticket:
     """Somebody's wait for some wants. Made and changed by the exchange, under its lock.
 
-    missing: what has not come; needed: of it what is waited for. came: how many of them came, by
-    source
+    missing: what has not come; came: how many of them came, by source
     """
 
-    def __init__(self, keys: Collection[Key], needed: Collection[Key], tally: Tally) -> None:
+    def __init__(self, keys: Collection[Key], tally: Tally) -> None:
         self.missing = set(keys)
-        self.needed = set(needed)
         self.tally = tally
         self.came: Counter[str] = Counter()
         self.error: Exception | None = None
@@ -93,7 +91,7 @@ class Ticket:
 
     @property
     def done(self) -> bool:
-        return not self.needed or self.error is not None
+        return not self.missing or self.error is not None
 
 
 class Exchange:
@@ -140,11 +138,9 @@ class Exchange:
         priority: Priority,
         suppliers: Sequence[Supplier],
         tally: Tally,
-        needed: Collection[Key] | None = None,
     ) -> Ticket:
-        """Begin to fetch; sizes: what is wanted, with the bytes that an answer will have, about.
-        needed: of that what is waited for, by default all; the rest comes along."""
-        ticket = Ticket(sizes, sizes if needed is None else needed, tally)
+        """Begin to fetch; sizes: what is wanted, with the bytes that an answer will have, about."""
+        ticket = Ticket(sizes, tally)
         with self._lock:
             standings = [s.standing for s in suppliers if s.standing in self._suppliers]
             for key, size in sizes.items():
@@ -162,8 +158,8 @@ class Exchange:
             self._fail(ticket, error)
 
     def wait(self, ticket: Ticket, timeout: float) -> bool:
-        """Whether all that is needed of a ticket has come; False when nothing of it has for
-        `timeout` seconds. Raises its error."""
+        """Whether all of a ticket has come; False when nothing of it has for `timeout` seconds.
+        Raises its error."""
         while not ticket.done:
             pause = self.look()
             if time.monotonic() > ticket.moved_at + timeout:
@@ -171,7 +167,7 @@ class Exchange:
             ticket.changed.wait(pause)
         if ticket.error:
             raise ticket.error
-        return not ticket.needed
+        return not ticket.missing
 
     def look(self) -> float:
         """Send what is to be sent now; seconds until it should be looked again."""
@@ -297,7 +293,6 @@ class Exchange:
             self._schedule.forget(key)
             for ticket in self._tickets.pop(key, ()):
                 ticket.missing.discard(key)
-                ticket.needed.discard(key)
                 if source:
                     ticket.came[source] += _most_chunks(key)
                 ticket.moved_at = time.monotonic()

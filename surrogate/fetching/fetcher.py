@@ -13,10 +13,11 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from chunkstore import (
+    Below,
     BlockState,
     ChunkInvalid,
     PageChanges,
@@ -27,9 +28,10 @@ from chunkstore import (
     split_refs,
 )
 from overlay import ReadAbandoned, Volume
-from satchel.errors import UnavailableError
+from satchel.errors import SatchelError, UnavailableError
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef
 from surrogate.fetching.coverage import Coverage, Span
+from surrogate.fetching.crew import Crew
 from surrogate.fetching.exchange import Exchange, Supplier, Ticket
 from surrogate.fetching.page_maker import PageMaker
 from surrogate.fetching.source import Source
@@ -54,6 +56,9 @@ PATIENCE_SECONDS = 600.0
 """How long a fetch goes on trying before the guest's read fails, which ends the machine: what only
 a source has that is out of reach is waited for."""
 
+
+BESIDE_SECONDS = 5.0
+"""How long the neighbours of a miss are waited for while nothing of them comes."""
 
 NamedBlocks = tuple[Volume, Sequence[int], bytes]
 """Blocks of a volume, by number, and the references of their chunks, one after the other."""
@@ -88,6 +93,7 @@ class Fetcher:
         self._tickets: set[Ticket] = set()
         self._closed = threading.Event()
         self._maker: PageMaker | None = None
+        self._beside = Crew("beside")
         self.tally = Tally()
         self.coverage = Coverage()
 
@@ -107,6 +113,7 @@ class Fetcher:
             self._exchange.part(supplier)
             logger.info("source %s: %s", supplier.source.name, supplier.standing.estimate)
             supplier.source.close()
+        self._beside.close()
         if self._owns_exchange:
             self._exchange.close()
 
@@ -140,21 +147,40 @@ class Fetcher:
             self._exchange.tally.stall(stalled)
 
     def resolve(self, volume: Volume, first: int, count: int) -> None:
-        """The resolver of a second-class replica: makes blocks present, with those of their
-        neighbours that come along; a neighbour that nobody has holds up nothing."""
-        window = self._window()
-        start = first - first % window
-        end = min(volume.blocks, -(-(first + count) // window) * window)
-        volume.map.foresee(start, first - start)
-        volume.map.foresee(first + count, max(0, end - first - count))
-        with self.coverage.coming([(volume, start, end - start)]) as came:
-            while around := self._unresolved(volume, start, end - start):
+        """The resolver of a second-class replica: makes blocks present. Neighbours of what was not
+        here come in requests of their own, and hold up nothing."""
+        missing = self._unresolved(volume, first, count)
+        around = self._around(volume, first, count) if missing else []
+        with self.coverage.coming([(volume, first, count)]) as came:
+            while missing:
+                wanted = self._wanted(volume.root, first, count, missing)
+                if not any(isinstance(key, Below) for key in wanted):
+                    self._bring_beside(around)
+                    around = []
+                came.update(self._bring(wanted, Priority.DEMAND))
                 missing = self._unresolved(volume, first, count)
-                if not missing:
-                    break
-                wanted = self._wanted(volume.root, start, end - start, around)
-                needed = wanted.keys() & split_refs(missing) or wanted  # of pages all
-                came.update(self._bring(wanted, Priority.DEMAND, needed=needed))
+        self._bring_beside(around)
+
+    def _around(self, volume: Volume, first: int, count: int) -> list[Span]:
+        """The neighbours of blocks, as many as are worthwhile."""
+        window = self._window()
+        start, after = first - first % window, first + count
+        end = min(volume.blocks, -(-after // window) * window)
+        spans = [(volume, start, first - start), (volume, after, max(0, end - after))]
+        return [span for span in spans if span[2]]
+
+    def _bring_beside(self, spans: Sequence[Span]) -> None:
+        """Begin to make these present, or those that somebody has: the rest is left to misses."""
+
+        def bring() -> None:
+            with contextlib.suppress(SatchelError):
+                try:
+                    self.ahead(spans, BESIDE_SECONDS, Priority.PREFETCH)
+                except ChunksUnavailable:
+                    self._lacking(spans)
+
+        if spans:
+            self._beside.run(bring)
 
     def ahead(
         self,
@@ -307,15 +333,14 @@ class Fetcher:
         wanted: Mapping[Key, int],
         priority: Priority,
         *,
-        needed: Collection[Key] | None = None,
         patience: float | None = None,
     ) -> Counter[str]:
-        """Have it here, or what of it is needed; how many chunks came, by source. patience: seconds
-        in which nothing comes, before it fails; by default PATIENCE_SECONDS."""
+        """Have it here; how many chunks came, by source. patience: seconds in which nothing comes,
+        before it fails; by default PATIENCE_SECONDS."""
         if self._closed.is_set():
             raise _abandoned()
         everyone = [*self._exchange.shared(), *self._suppliers]
-        ticket = self._exchange.want(wanted, priority, everyone, self.tally, needed)
+        ticket = self._exchange.want(wanted, priority, everyone, self.tally)
         with self._lock:
             self._tickets.add(ticket)
         try:
@@ -323,7 +348,7 @@ class Fetcher:
                 raise _abandoned()
             if not self._exchange.wait(ticket, patience or PATIENCE_SECONDS):
                 raise ChunksUnavailable(
-                    f"{len(ticket.needed)} chunks cannot be had",
+                    f"{len(ticket.missing)} chunks cannot be had",
                     why=self.tally.complaint() or "no source has them",
                     fix="check the media",
                 )
