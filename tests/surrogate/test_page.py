@@ -21,6 +21,7 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.nightly, NOVNC, requires("nbdkit", "nbdfuse", "fuse")]
 
 GUESTS = ("anna.cafe", "ben.cafe")
+REPLICA = "notes-20848cae9402397128b9d72975b3fdf2"
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def browser(tmp_path: Path, site: Site) -> Iterator[Browser]:
         tenant = site.host.tenants.admit(guest)
         with site.forward("home", tenant.forwarded) as server:
             site.server = server
-            site.host.create(site.request("r1"), tenant).wait_started(30.0)
+            site.host.create(site.request(REPLICA), tenant).wait_started(30.0)
     with (
         closing(TenantSockets(site.host)) as sockets,
         surrogate_page(site.host, sockets, 0) as page,
@@ -52,6 +53,11 @@ def test_a_tenant_is_shown_with_its_caps(site: Site, browser: Browser) -> None:
     assert f"1 of {caps.replicas}" in text(browser)
 
 
+def test_a_long_name_is_short_and_whole_in_its_tooltip(browser: Browser) -> None:
+    long = f"return document.querySelector('td[title=\"{REPLICA}\"]').textContent"
+    assert browser.says(long) == "notes-20848cae…fdf2"
+
+
 def test_a_tenant_is_ended_with_the_keyboard_alone(site: Site, browser: Browser) -> None:
     assert left(site) == sorted(GUESTS)
     focus = "return document.activeElement.getAttribute('aria-label')"
@@ -65,7 +71,7 @@ def test_a_tenant_is_ended_with_the_keyboard_alone(site: Site, browser: Browser)
 
 
 def test_only_the_replica_of_that_row_is_ended(site: Site, browser: Browser) -> None:
-    label = '[aria-label="End: r1 of ben.cafe"]'
+    label = f'[aria-label="End: {REPLICA} of ben.cafe"]'
     browser.says(f"document.querySelector('{label}').focus()")
     browser.press("enter")
     browser.accept()

@@ -14,7 +14,7 @@ function element(name, text, attributes = {}) {
 }
 
 function words(name) {
-  const text = name.replace(/_(bytes|seconds)$/, "").replaceAll("_", " ").replace(/^uuid$/, "UUID");
+  const text = name.replace(/_(bytes|seconds)$/, "").replaceAll("_", " ").replace(/^uuid$/, "UUID").replace(/^vcpus$/, "CPUs");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
@@ -22,14 +22,14 @@ function bytes(number) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let at = 0;
   for (; number >= 1024 && at < units.length - 1; at++) number /= 1024;
-  return `${at ? number.toFixed(1) : number} ${units[at]}`;
+  return `${at ? number.toFixed(1) : number}\u00a0${units[at]}`;
 }
 
 function value(name, given) {
   if (given === null || given === undefined || given === "") return "–";
   if (typeof given === "number") {
     if (name.endsWith("bytes")) return bytes(given);
-    if (name.endsWith("seconds")) return `${given.toPrecision(3)} s`;
+    if (name.endsWith("seconds")) return `${given.toPrecision(3)}\u00a0s`;
     return given.toLocaleString("en");
   }
   if (typeof given === "boolean") return given ? "yes" : "no";
@@ -41,6 +41,11 @@ function value(name, given) {
     return Object.entries(given).map(([key, one]) => `${key} ${value(name, one)}`).join(", ") || "–";
   }
   return String(given);
+}
+
+function cell(text) {
+  const long = /^\S{37,}$/.test(text);  // than a UUID: a key; all of it is in the tooltip
+  return element("td", long ? `${text.slice(0, 14)}…${text.slice(-4)}` : text, long ? { title: text } : {});
 }
 
 function table(section) {
@@ -55,9 +60,9 @@ function table(section) {
   for (const row of section.rows) {
     const line = body.insertRow();
     for (const column of section.columns) {
-      const cell = element("td", value(column, row[column]));
-      if (numeric(column)) cell.className = "number";
-      line.append(cell);
+      const one = cell(value(column, row[column]));
+      if (numeric(column)) one.className = "number";
+      line.append(one);
     }
     if (section.action) line.insertCell().append(button(section.action, row[section.action.key]));
   }
