@@ -32,7 +32,9 @@ with open("/dev/virtio-ports/satchel", "r+b", buffering=0) as port:
     for line in port:
         done = subprocess.run(json.loads(line), stdin=subprocess.DEVNULL, capture_output=True)
         said = [done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")]
-        port.write(json.dumps([done.returncode, *said]).encode() + b"\\n")
+        rest = json.dumps([done.returncode, *said]).encode() + b"\\n"
+        while rest:  # a port takes 32 KiB at a time
+            rest = rest[port.write(rest):]
 """
 UNIT = r"""
 [Unit]
