@@ -92,7 +92,13 @@ class Cafe:
     def use(self) -> None:
         """A session of bob's, until its replica at the surrogate answers."""
         self.goes_on("session", "bob", f"satchel run {SERVICE} --at cafe --port {PORT}")
-        assert eventually(self.caught_up, PATIENCE, PAUSE), self.log("session")
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Wait until the surrogate's replica has executed all there is."""
+        assert eventually(self.caught_up, PATIENCE, PAUSE), (
+            self.log("session") + json.dumps(self.status()["replicas"])[:2000]
+        )
 
     def caught_up(self) -> bool:
         """Whether the surrogate's replica has executed all there is."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import requires
-from tests.package.cafe import NEWER, PATIENCE, PAUSE, Cafe, renumbered
+from tests.package.cafe import NEWER, Cafe, renumbered
 from tests.package.clean_root import SECONDS, CleanRoot, Machine
 from tests.package.installed import PROGRAMS, SUITE, steps, tries_everything, with_packages
 from tests.repository import tree
@@ -156,7 +156,7 @@ def test_a_guest_goes_on_answering_through_an_upgrade(cafe: Cafe) -> None:
     """A real machine in the cell of the unit: its process and its memory stay, the daemon goes."""
     cafe.use()
     cafe.write()
-    assert eventually(cafe.caught_up, PATIENCE, PAUSE)
+    cafe.catch_up()
     daemon, guests = cafe.machine.property_of(SURROGATE, "MainPID"), cafe.guests()
     assert len(guests) == 1
     cafe.machine.run("sh", "-c", "dpkg -i /newer/*.deb")
@@ -167,7 +167,7 @@ def test_a_guest_goes_on_answering_through_an_upgrade(cafe: Cafe) -> None:
     )
     before = cafe.status()["last_operation"]
     cafe.write()
-    assert eventually(cafe.caught_up, PATIENCE, PAUSE), cafe.log("session")
+    cafe.catch_up()
     assert cafe.status()["last_operation"] > before
     assert cafe.guests() == guests
     told = cafe.machine.run("dpkg-query", "-W", "-f", "${Version}", "satchel-surrogate")

@@ -235,7 +235,7 @@ def test_an_upgrade_restarts_the_daemons_and_leaves_a_guest_running(
     """The guest is a real machine in a cell of the surrogate's unit."""
     cafe.use()
     cafe.write()
-    assert eventually(cafe.caught_up, PATIENCE, PAUSE)
+    cafe.catch_up()
     machine.run("cp", "/usr/share/doc/satchel-home/examples/home.toml", "/etc/satchel/")
     machine.tries("satchel-home", "init", user="satchel-home")  # unless it is there already
     machine.run("systemctl", "start", HOME)
@@ -248,6 +248,6 @@ def test_an_upgrade_restarts_the_daemons_and_leaves_a_guest_running(
         replaced_in(machine, unit, daemons[unit])
     before = cafe.status()["last_operation"]
     cafe.write()
-    assert eventually(cafe.caught_up, PATIENCE, PAUSE), cafe.log("session")
+    cafe.catch_up()
     assert cafe.status()["last_operation"] > before
     assert cafe.guests() == guests
