@@ -172,10 +172,14 @@ class ClientSettings:
             raise NotFoundError("no home is known", fix=fix + otherwise)
         return self.home
 
-    def surrogate(self, name: str) -> Peer:
-        """The surrogate of that name, or NotFoundError."""
+    def surrogate(self, name: str, fix: str | None = None) -> Peer:
+        """The surrogate of that name, or NotFoundError.
+
+        fix: what the reader could do; by default, pair with it
+        """
         if name not in self.surrogates:
             known = ", ".join(sorted(self.surrogates)) or "none"
-            fix = f"`satchel pair CODE --at HOST --name {name}` gets to know it"
+            if fix is None:
+                fix = f"`satchel pair CODE --at HOST --name {name}` gets to know it"
             raise NotFoundError(f"no surrogate {name}", why=f"known: {known}", fix=fix)
         return self.surrogates[name]

@@ -141,8 +141,7 @@ class Multiplexer:
     ) -> None:
         """reading, writing: of the pipe, may be the same; opens: the number of the first stream
         that this side opens, 1 for who called and 2 for the door; liveness: of who called, whose
-        side says beats; hello_seconds: until the other side must have said
-        hello."""
+        side says beats; hello_seconds: until the other side must have said hello."""
         self._reading, self._writing = reading, writing
         self._liveness = liveness
         self._connect, self._asked = connect, asked

@@ -52,9 +52,7 @@ def rm(context: click.Context, name: str, as_json: bool) -> None:
     """Remove surrogate NAME from client.toml. Its keys stay."""
     settings = context.obj
     assert isinstance(settings, ClientSettings)
-    if name not in settings.surrogates:
-        known = ", ".join(sorted(settings.surrogates)) or "none"
-        raise NotFoundError(f"no surrogate {name}", why=f"known: {known}")
+    settings.surrogate(name, fix="")
     configuration(context).remove(f"surrogates.{name}")
     show({"removed": name}, as_json=as_json)
 

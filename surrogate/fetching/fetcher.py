@@ -56,7 +56,6 @@ PATIENCE_SECONDS = 600.0
 """How long a fetch goes on trying before the guest's read fails, which ends the machine: what only
 a source has that is out of reach is waited for."""
 
-
 BESIDE_SECONDS = 5.0
 """How long the neighbours of a miss are waited for while nothing of them comes."""
 
