@@ -27,6 +27,7 @@ from bench.harness import Figure, figure
 from bench.paper.plan import plan_figures
 from bench.paper.service import OVERLAP_SAVED, PUBLISHED, Evaluation
 from bench.paper.storage import Checkpoints
+from bench.paper.transfers import under_way
 from testbed import PAPER, TODAY, Profile, story
 
 OUT = Path("bench-out") / "paper"
@@ -78,17 +79,21 @@ def _services(
     for name in services if MEDIA in stages else ():
         (OUT / scale.profile.name / f"{name}.csv").unlink(missing_ok=True)
     with _played(services, scale.profile) as play, _copied(play, services) as copy:
-        for name in services:
-            each = Evaluation(play, name, scale.operations[name], scale.patience)
-            if MEDIA in stages:
-                yield from each.move_with_media()
-                yield from each.eager(copy)
-            if WITHOUT in stages:
-                yield from each.move_without_media()
-                yield from each.planned_break_even()
-            each.draw()
-            each.end()
-        yield from _storage_figures(copy)
+        sizes = {name: copy.whole(name).compressed for name in services if MEDIA in stages}
+        with under_way(scale.profile, sizes, scale.patience) as sent:
+            evaluations = {n: Evaluation(play, n, scale.operations[n]) for n in services}
+            for each in evaluations.values():
+                if MEDIA in stages:
+                    yield from each.move_with_media()
+                    yield from each.eager(copy)
+                if WITHOUT in stages:
+                    yield from each.move_without_media()
+                    yield from each.planned_break_even()
+                each.draw()
+                each.end()
+            yield from _storage_figures(copy)
+            for name, eager in sent.items():
+                yield from evaluations[name].transfers(copy, eager)
 
 
 def _storage(quick: bool) -> Iterator[Figure]:

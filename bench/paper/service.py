@@ -5,7 +5,8 @@
 An eager transfer is the best that one could do: all of the compressed state over one plain TCP
 connection, without SSH, into a surrogate that then resumes from its own disk and replays. Both are
 measured; where the link would take longer than there is patience, a prefix of the state is sent,
-and the figure's name says that the time is the bytes over the rate of that prefix.
+and the figure's name says that the time is the bytes over the rate of that prefix
+(bench.paper.transfers).
 """
 
 from __future__ import annotations
@@ -21,13 +22,11 @@ from typing import Any
 from bench.harness import Figure, figure
 from bench.move import first_response
 from bench.paper.storage import Checkpoints
-from testbed import Host, measure, plot, story
+from bench.paper.transfers import Eager
+from testbed import plot, story
 
 HOME_ONLY = "home only"
 EAGER = "after an eager transfer"
-
-PREFIX_SHARE = 0.2
-"""Of the patience: how long a prefix is sent."""
 
 THINK_SECONDS = 900.0
 """How long a person thinks at most until home's checkpoint is on the stick."""
@@ -66,30 +65,6 @@ OVERLAP_SAVED = 0.33
 
 
 @dataclass(frozen=True)
-class Transfer:
-    """Bytes over a link: the seconds they take, and how many of them were really sent."""
-
-    seconds: float
-    size: int
-    sent: int
-
-    @property
-    def how(self) -> str:
-        """What a figure's name has to say about it."""
-        if self.sent == self.size:
-            return "all sent"
-        return f"NOT all sent: bytes over the rate of the first {self.sent / 1e6:.1f} MB"
-
-
-def transfer(sender: Host, receiver: Host, size: int, nominal: float, patience: float) -> Transfer:
-    """Send that many bytes, or a prefix. nominal: the link's rate in bit/s, by which it is known
-    which; patience: seconds that may be spent on all."""
-    whole = size * 8 / nominal <= patience
-    sent = size if whole else int(patience * PREFIX_SHARE * nominal / 8)
-    return Transfer(size * 8 / measure.goodput(sender, receiver, sent), size, sent)
-
-
-@dataclass(frozen=True)
 class Resumed:
     """A replica that came up from the stick: seconds until it answered, but for its replay, and
     those that it took for each operation that it executed again."""
@@ -101,17 +76,16 @@ class Resumed:
 class Evaluation:
     """One service, whose checkpoint is on the story's stick. Each stage yields its figures."""
 
-    def __init__(self, play: story.Story, service: str, operations: int, patience: float) -> None:
-        """patience: see `transfer`."""
+    def __init__(self, play: story.Story, service: str, operations: int) -> None:
         self.play = play
         self.service = service
         self.operations = operations
-        self.patience = patience
         self.published = PUBLISHED[service]
         self.profile = play.bed.topology.profile
         self.label = f"{service}, links of {self.profile.name}"
         self.with_media: story.Move | None = None
         self._resumed: Resumed | None = None
+        self._eager_alone = 0.0
         self._rows_before = 0
         self._begun = False
 
@@ -153,35 +127,36 @@ class Evaluation:
         yield figure(f"{self.label}: that of the stored state", made.share, "1")
 
     def eager(self, checkpoints: Checkpoints) -> Iterator[Figure]:
-        """The same without any laziness, and the paper's way without media: a new checkpoint, so
-        nothing is replayed. After `move_with_media`, whose replay stands for that of the eager
-        transfer: the log has grown since."""
+        """The same without any laziness. After `move_with_media`, whose replay stands for that of
+        the eager transfer: the log has grown since."""
         assert self.with_media is not None
-        play, bed = self.play, self.play.bed
         self._return_to_a(checkpoints)
-        play.move(self.service, "b", EAGER)
-        made = play.moves[-1]
-        alone = made.first_response_seconds - _replay(made)
-        resumed = alone + _replay(self.with_media)
-        first = self.with_media.first_response_seconds
+        self.play.move(self.service, "b", EAGER)
+        made = self.play.moves[-1]
+        self._eager_alone = made.first_response_seconds - _replay(made)
+        resumed = self._eager_alone + _replay(self.with_media)
         yield figure(f"{self.label}: first response, all of the state there", resumed, "s")
-        surrogate = bed.host("surrogate-b")
-        whole = checkpoints.whole(self.service).compressed
-        eager = transfer(bed.client, surrogate, whole, self.profile.wifi, self.patience)
-        name = f"eager transfer of {whole / 1e6:.0f} MB over the Wi-Fi, {eager.how}, then replay"
+
+    def transfers(self, checkpoints: Checkpoints, sent: Eager) -> Iterator[Figure]:
+        """What an eager transfer adds, and the paper's way without media: a new checkpoint, so
+        nothing is replayed. After `eager`; waits until all is sent."""
+        assert self.with_media is not None
+        first = self.with_media.first_response_seconds
+        resumed = self._eager_alone + _replay(self.with_media)
+        near, far = sent.near.result(), sent.far.result()
+        name = f"eager transfer of {near.size / 1e6:.0f} MB over the Wi-Fi, {near.how}, then replay"
         yield figure(
             f"{self.label}: first response with media, by that of an eager transfer",
             first,
             "s",
-            against=(name, eager.seconds + resumed),
+            against=(name, near.seconds + resumed),
             at_most=SOONER_GOAL,
         )
-        far = transfer(bed.host("home"), surrogate, whole, self.profile.home_up, self.patience)
         name = f"the same from home, {far.how}"
         what = f"{self.label}: first response with media, by that of one from home"
         yield figure(what, first, "s", against=(name, far.seconds + resumed))
         volatile = checkpoints.volatile(self.service).compressed
-        seconds = far.seconds * volatile / whole + alone
+        seconds = far.seconds * volatile / far.size + self._eager_alone
         paper = ("the paper", self.published.without_media)
         what = f"{self.label}: first response without media, the paper's way"
         how = f"{volatile / 1e6:.0f} MB of memory, {far.how}; the disk for nothing, no replay"

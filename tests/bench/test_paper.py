@@ -4,6 +4,7 @@
 
 import csv
 import dataclasses
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,11 +14,12 @@ import pytest
 from flask import Flask
 
 from bench.paper.figures import PARTS
-from bench.paper.service import HOME_ONLY, Evaluation, transfer
+from bench.paper.service import HOME_ONLY, Evaluation
 from bench.paper.storage import Checkpoints
+from bench.paper.transfers import transfer, under_way
 from chunkstore import Media, MediaCheckpoint, SealKeys, Store
 from satchel.ids import BLOCK_SIZE
-from testbed import PAPER, Host, measure, story, workload
+from testbed import PAPER, TODAY, Host, measure, namespaces, story, workload
 from tests.chunkstore.content import noise, sparse_file
 from tests.images.test_manifest import manifest
 from wire import serve
@@ -97,6 +99,28 @@ def test_what_would_take_too_long_is_sent_in_part_and_said(
     assert part.how.startswith("NOT all sent")
 
 
+def test_transfers_of_two_services_go_on_at_once_each_over_links_of_its_own() -> None:
+    sizes = {"speech": 400_000, "desktop": 200_000}
+    with under_way(TODAY, sizes, math.inf) as sent:
+        for service, eager in sent.items():
+            near, far = eager.near.result(timeout=60), eager.far.result(timeout=60)
+            assert (near.sent, far.sent) == (near.size, far.size) == (sizes[service],) * 2
+            assert far.seconds >= far.size * 8 / TODAY.home_up > near.seconds / 20
+
+
+def test_a_transfer_that_nobody_waits_for_is_cut_off() -> None:
+    with under_way(PAPER, {"speech": 1 << 30}, math.inf) as sent:
+        assert not sent["speech"].near.done()
+        assert _namespaces_of_mine()
+    assert not _namespaces_of_mine()
+    assert not sent["speech"].far.done()
+
+
+def _namespaces_of_mine() -> list[str]:
+    mark = namespaces.new_prefix().rpartition(".")[0]
+    return [path.name for path in namespaces.FOLDER.iterdir() if path.name.startswith(mark)]
+
+
 def test_a_figure_has_the_modes_of_the_paper_each_from_its_first_operation(tmp_path: Path) -> None:
     header = "iteration,operation,seconds,leader,mode,clock"
     rows = [f"{n},edit,2.0,home,{HOME_ONLY},1" for n in (1, 2)]
@@ -105,7 +129,7 @@ def test_a_figure_has_the_modes_of_the_paper_each_from_its_first_operation(tmp_p
     (tmp_path / "desktop.csv").write_text("\n".join([header, *rows]) + "\n")
     bed = SimpleNamespace(topology=SimpleNamespace(profile=PAPER))
     play: Any = SimpleNamespace(out=tmp_path, bed=bed)
-    picture = Evaluation(play, "desktop", 2, 1.0).draw()
+    picture = Evaluation(play, "desktop", 2).draw()
     assert picture.read_bytes().startswith(b"\x89PNG")
     with picture.with_suffix(".csv").open(newline="") as file:
         drawn = [(row["mode"], row["iteration"]) for row in csv.DictReader(file)]
