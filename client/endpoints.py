@@ -174,8 +174,6 @@ class SurrogateEndpoint:
     SignatureInvalid).
     """
 
-    patience = 10.0
-
     def __init__(
         self,
         name: str,
@@ -196,6 +194,11 @@ class SurrogateEndpoint:
         self._link = link
         self._path = f"/v1/replicas/{replica}"
         self._long = LongAnswersThere(link, self._path)
+
+    @property
+    def patience(self) -> float:
+        """The peer's `lost_seconds`."""
+        return self._link.lost_seconds
 
     def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early | Begun]:
         wish = _wish(self._early, operations)

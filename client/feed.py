@@ -92,8 +92,10 @@ class Endpoint(Protocol):
     """A replica as a feed sees it. Used by one thread."""
 
     name: str
-    patience: float
-    """Seconds without an answer after which the replica counts as lost."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds without an answer after which the replica counts as lost."""
 
     def execute(self, operations: Sequence[Operation]) -> Iterable[Response | Early | Begun]:
         """Execute in order, at most once by number; each response as soon as it is there, before

@@ -104,7 +104,7 @@ class ClientSettings:
             not_negative=("evidence_mib", "auto_mib", "media_seconds", "park_seconds"),
         )
         for peer in (self.home, *self.surrogates.values()):
-            require_numbers(peer, positive=("connect_seconds",))
+            require_numbers(peer, positive=("connect_seconds", "lost_seconds"))
         if 0 < self.park_seconds < LEAST_PARK_SECONDS:
             raise SettingsError(
                 f"park_seconds = {self.park_seconds:g} is too short",

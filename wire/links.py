@@ -104,6 +104,11 @@ class Link:
         return self._resting
 
     @property
+    def lost_seconds(self) -> float:
+        """Seconds without an answer after which what runs at the peer is given up."""
+        return self._peer.lost_seconds
+
+    @property
     def socket(self) -> Path:
         """Where the daemon is reached on this host, while the connection stands."""
         return self._socket

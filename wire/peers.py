@@ -17,7 +17,9 @@ class Peer:
     destination: `user@host`; port: of its sshd; identity: the private key; known_hosts: of whom
     we believe who they are, as OpenSSH has it; socket: of one without a destination, the path of
     the daemon's Unix socket on this host; trusted: of a surrogate: it may run carried services,
-    whose answers nobody compares; connect_seconds: until its door must answer, more for a slow host
+    whose answers nobody compares; connect_seconds: until its door must answer, more for a slow
+    host; lost_seconds: of a surrogate: without an answer until a replica there is given up, more
+    for a host whose daemon starts slowly
     """
 
     destination: str = ""
@@ -27,6 +29,7 @@ class Peer:
     socket: str = ""
     trusted: bool = False
     connect_seconds: float = 20.0
+    lost_seconds: float = 10.0
 
     @property
     def host(self) -> str:

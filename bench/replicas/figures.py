@@ -57,6 +57,7 @@ class _Near:
     """A link to a socket of this machine."""
 
     http: HttpClient
+    lost_seconds = 10.0
 
     def connect(self) -> None:
         """It is there."""

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moves under load: every operation once and in order, whatever is lost on the way."""
 
+import dataclasses
 import http.client
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from client.replicas import Replicas
 from client.routes import Route
 from client.runner import Runner
 from satchel.errors import UnavailableError
-from tests.client.world import SpotPlace, World, post
+from tests.client.world import World, post
 from tests.needs import requires
 from tests.waiting import eventually
 from wire import HandedOver
@@ -81,9 +82,12 @@ def load(world: World, runner: Runner) -> Iterator[Load]:
     assert runner.session.tally.diverged == 0
 
 
-def lose(spot: SpotPlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SurrogateEndpoint, "patience", 1.0)
-    spot.crash()
+def impatient(carried: World) -> Runner:
+    """A session that gives a replica up after a second."""
+    peers = carried.settings.surrogates.items()
+    hasty = {name: dataclasses.replace(peer, lost_seconds=1.0) for name, peer in peers}
+    carried.settings = dataclasses.replace(carried.settings, surrogates=hasty)
+    return carried.runner()
 
 
 @pytest.mark.parametrize("route", [Route.HANDOVER, Route.REPLAY])
@@ -114,13 +118,13 @@ def test_a_program_s_connection_stays_open_from_surrogate_to_surrogate(carried: 
 def test_a_surrogate_that_vanishes_while_it_hands_over_costs_no_operation(
     carried: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = carried.runner()
+    runner = impatient(carried)
     runner.move("a")
     true = SurrogateEndpoint.hand_over
 
     def vanish(self: SurrogateEndpoint) -> HandedOver:
         handed = true(self)
-        lose(carried.spots["a"], monkeypatch)
+        carried.spots["a"].crash()
         return handed
 
     monkeypatch.setattr(SurrogateEndpoint, "hand_over", vanish)
@@ -134,11 +138,11 @@ def test_a_surrogate_that_vanishes_while_it_hands_over_costs_no_operation(
 def test_a_surrogate_that_vanishes_before_all_came_from_it_costs_no_operation(
     carried: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = carried.runner()
+    runner = impatient(carried)
     runner.move("a")
 
     def vanish(self: Replicas, endpoint: SurrogateEndpoint, giver: str, *_: object) -> None:
-        lose(carried.spots["a"], monkeypatch)
+        carried.spots["a"].crash()
         assert eventually(lambda: runner.session.feed("a").state.value == "lost")  # type: ignore[union-attr]
         self._still_wanted(giver)
 
@@ -150,13 +154,13 @@ def test_a_surrogate_that_vanishes_before_all_came_from_it_costs_no_operation(
 def test_a_surrogate_that_vanishes_while_one_moves_there_costs_no_operation(
     carried: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = carried.runner()
+    runner = impatient(carried)
     runner.move("a")
     true = Replicas._await_running
 
     def vanish(self: Replicas, *args: object) -> object:
         status = true(self, *args)  # type: ignore[arg-type]
-        lose(carried.spots["b"], monkeypatch)
+        carried.spots["b"].crash()
         return status
 
     monkeypatch.setattr(Replicas, "_await_running", vanish)

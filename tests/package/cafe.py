@@ -86,8 +86,9 @@ class Cafe:
         self._pair("ada", "satchel-home pair", "")
         self._pair(SURROGATE, f"{SURROGATE} admit", " --name cafe")
         for peer in ("home", "surrogates.cafe"):  # sshd may be emulated, and the doors with it
-            setting = ("config", "set", f"{peer}.connect_seconds", f"{PATIENCE:.0f}")
-            self.machine.run("satchel", *setting, user="bob")
+            for key in ("connect_seconds", "lost_seconds"):
+                setting = ("config", "set", f"{peer}.{key}", f"{PATIENCE:.0f}")
+                self.machine.run("satchel", *setting, user="bob")
 
     def use(self) -> None:
         """A session of bob's, until its replica at the surrogate answers."""
