@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -32,14 +34,59 @@ constexpr uint64_t kLeastPart = 16;
 
 constexpr int kTries = 2;
 
-// The calling thread gets what nobody else wants. Where that is refused it does no harm.
-void StepBack() {
-  constexpr int kThisThread = 0;
-  constexpr int kWhoProcess = 1;
-  constexpr int kIdleClass = 3 << 13;
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
-  (void)syscall(SYS_ioprio_set, kWhoProcess, kThisThread, kIdleClass);
-}
+// A thread that takes of processor and disk what nobody else wants. Its nice value does that only
+// beside threads of its own session or control group: a kernel that shares processors out among
+// these gives each as much as the others, so a guest would have half of one. So the thread looks
+// whether it had to wait for the processor, and then is away for a while (Douceur and Bolosky,
+// "Progress-based regulation of low-importance processes", SOSP 1999).
+class Deference {
+ public:
+  // For the calling thread. Where a priority is refused that does no harm.
+  Deference() {
+    constexpr int kThisThread = 0;
+    constexpr int kWhoProcess = 1;
+    constexpr int kIdleClass = 3 << 13;
+    (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
+    (void)syscall(SYS_ioprio_set, kWhoProcess, kThisThread, kIdleClass);
+  }
+
+  // Around what only computes.
+  void Begin() {
+    began_ = Read(CLOCK_MONOTONIC);
+    began_used_ = Read(CLOCK_THREAD_CPUTIME_ID);
+  }
+  void End() {
+    used_ += Read(CLOCK_THREAD_CPUTIME_ID) - began_used_;
+    spent_ += Read(CLOCK_MONOTONIC) - began_;
+  }
+
+  // How long the thread is to do nothing now.
+  std::chrono::nanoseconds Away() {
+    if (used_ < kLook) return Duration(0);
+    const bool wanted = spent_ - used_ > used_ / kMostWaited;
+    const auto away = wanted ? std::min(kAway * used_, kLongestAway) : Duration(0);
+    used_ = spent_ = Duration(0);
+    return away;
+  }
+
+ private:
+  using Duration = std::chrono::nanoseconds;
+
+  // Some turns of the scheduler: a thread that was away has its first one at once.
+  static constexpr Duration kLook = std::chrono::milliseconds(20);
+  static constexpr int kMostWaited = 4;  // a quarter of the time that it computed
+  static constexpr int kAway = 31;       // so it has a 32nd of a processor that is wanted
+  static constexpr Duration kLongestAway = std::chrono::seconds(2);
+
+  static Duration Read(clockid_t clock) {
+    timespec now{};
+    (void)clock_gettime(clock, &now);
+    return std::chrono::seconds(now.tv_sec) + Duration(now.tv_nsec);
+  }
+
+  Duration began_{0}, began_used_{0};
+  Duration spent_{0}, used_{0};  // since the last look
+};
 
 // One call of MakeFrames.
 class Making {
@@ -72,19 +119,31 @@ class Making {
   }
 
   Status Work() {
-    if (plan_.options.background) StepBack();
+    std::optional<Deference> deference;
+    if (plan_.options.background) deference.emplace();
     FrameEncoder encoder(plan_.options.level);
     std::vector<uint8_t> blocks(kMaxFrameChunks * kBlockSize);
     for (;;) {
+      if (deference) Wait(deference->Away());
       const auto made = std::make_shared<Made>();
       if (!Take(made.get()) || !workers_.WaitForRoom(made->ticket)) return {};
       SATCHEL_RETURN_IF_ERROR(Read(blocks.data(), made.get()));
       const auto count = static_cast<unsigned>(made->entries.size());
+      if (deference) deference->Begin();
       if (count > 0) {
         SATCHEL_RETURN_IF_ERROR(encoder.Append(plan_.codec, blocks.data(), count, &made->frame));
       }
+      if (deference) deference->End();
       const auto deliver = [this, made] { return Deliver(made.get()); };
       SATCHEL_RETURN_IF_ERROR(workers_.InOrder(made->ticket, deliver));
+    }
+  }
+
+  // As long as nobody wants it to end.
+  void Wait(std::chrono::nanoseconds left) {
+    for (; left > left.zero(); left -= kPause) {
+      if (workers_.stopped() || plan_.turn() == Turn::kEnd) return;
+      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, kPause));
     }
   }
 

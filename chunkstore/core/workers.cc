@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "chunkstore/core/workers.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 #include <system_error>
@@ -11,6 +13,15 @@ namespace satchel {
 namespace {
 
 constexpr auto kReportEvery = std::chrono::milliseconds(100);
+
+// Those that this process may use. The standard library counts the machine's.
+unsigned Processors() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {  // more than the set has room for
+    return std::thread::hardware_concurrency();
+  }
+  return static_cast<unsigned>(CPU_COUNT(&allowed));
+}
 
 }  // namespace
 
@@ -41,7 +52,7 @@ void Workers::Wait(const ProgressFn& progress) {
 }
 
 Status Workers::Start(const std::function<Status()>& body, std::vector<std::thread>* threads) {
-  const unsigned count = std::clamp(share_ * std::thread::hardware_concurrency(), 1u, 8u);
+  const unsigned count = std::clamp(share_ * Processors(), 1u, 8u);
   threads->reserve(count);
   for (unsigned i = 0; i < count; ++i) {
     const MutexLock lock(&mutex_);

@@ -24,7 +24,7 @@ class Workers {
   // `total`: bytes that there are to do. `share`: threads for each processor.
   explicit Workers(uint64_t total, unsigned share = 1) : total_(total), share_(share) {}
 
-  // Runs `body` on threads for each of the machine's processors, eight at most, until all have
+  // Runs `body` on threads for each processor that it may use, eight at most, until all have
   // returned, and calls `progress` (may be empty) meanwhile. Returns the first error.
   Status Run(const std::function<Status()>& body, const ProgressFn& progress);
 

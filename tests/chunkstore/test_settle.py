@@ -2,9 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settling makes a store smaller and changes nothing else, whatever happens meanwhile."""
 
+import base64
+import os
 import random
 import shutil
 import struct
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -16,6 +20,7 @@ from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef
 from tests.chunkstore.content import fetch_all, flip, noise, packs, reference, text
 from tests.chunkstore.test_crash import kill_after
 from tests.chunkstore.test_formats import BLOCK
+from tests.waiting import eventually
 
 PACK = 16
 """Bytes of a pack before its first frame."""
@@ -420,6 +425,55 @@ def test_beside_imports_reads_and_prunes(small_packs: Path) -> None:
             assert store.read(root) == content
         assert store.verify().ok
         assert store.stats().settled >= 0.9 * store.stats().chunks
+
+
+def test_in_the_background_it_takes_little_from_a_program_of_another_session(
+    store: Store,
+) -> None:
+    """Both may use one processor only. A kernel that shares it out by session, or by control group,
+    gives each program half of it, whatever their nice values are."""
+    content = base64.b64encode(random.Random(1).randbytes(MUCH))
+    store.import_bytes(content[: len(content) // BLOCK_SIZE * BLOCK_SIZE])
+    store.close()
+    one = str(min(os.sched_getaffinity(0)))
+    apart = ["taskset", "--cpu-list", one, sys.executable, "-c"]
+    with (
+        subprocess.Popen([*apart, "while True: pass"], start_new_session=True) as other,
+        subprocess.Popen(
+            [*apart, SETTLING, store.path], start_new_session=True, stdout=subprocess.PIPE
+        ) as settling,
+    ):
+        try:
+            assert settling.stdout
+            assert settling.stdout.readline() == b"begins\n"
+            before = [_processor_seconds(each.pid) for each in (other, settling)]
+            assert eventually(lambda: _processor_seconds(other.pid) > before[0] + 2.0)
+            taken = [_processor_seconds(each.pid) for each in (other, settling)]
+            assert settling.poll() is None
+        finally:
+            other.kill()
+            settling.kill()
+    shares = [after - earlier for after, earlier in zip(taken, before, strict=True)]
+    assert 0 < shares[1] < 0.2 * shares[0]
+    with Store.open(store.path) as again:
+        assert again.verify().ok
+
+
+MUCH = 48 << 20
+"""Bytes; as text they take several seconds."""
+
+SETTLING = """
+import sys
+from chunkstore import Store
+with Store.open(sys.argv[1]) as store:
+    print("begins", flush=True)
+    store.settle(background=True)
+"""
+
+
+def _processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_an_older_store_is_refused(store: Store) -> None:
