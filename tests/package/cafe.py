@@ -97,9 +97,9 @@ class Cafe:
 
     def catch_up(self) -> None:
         """Wait until the surrogate's replica has executed all there is."""
-        assert eventually(self.caught_up, PATIENCE, PAUSE), (
-            self.log("session") + json.dumps(self.status()["replicas"])[:2000]
-        )
+        if not eventually(self.caught_up, PATIENCE, PAUSE):
+            print(self.log("session"))  # there may be no session to ask
+            raise AssertionError(json.dumps(self.status()["replicas"])[:2000])
 
     def caught_up(self) -> bool:
         """Whether the surrogate's replica has executed all there is."""
