@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from satchel import paths
 from tests.homeserver.program import PROGRAM, Program
 from tests.needs import requires
 from tests.waiting import eventually
@@ -47,6 +48,20 @@ def test_init_shows_all_of_the_signers_key(person: Program) -> None:
     assert len(key) > 60
     assert "…" not in shown
     assert key in "".join(shown.split())
+
+
+def test_a_home_stays_one_s_own_when_the_machine_gets_one(
+    person: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert person.run("init").returncode == 0
+    (tmp_path / "home.toml").write_text(f'data = "{tmp_path}/data"\n')
+    monkeypatch.setattr(paths, "MACHINE_CONFIG", tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", person.environment["XDG_CONFIG_HOME"])
+    own = paths.config_dir() / "home.toml"
+    assert paths.config_file("home.toml") == own
+    own.unlink()
+    assert person.run("--config", tmp_path / "home.toml", "init").returncode == 0
+    assert paths.config_file("home.toml") == tmp_path / "home.toml"
 
 
 def test_a_folder_is_no_medium_and_that_is_said(person: Program) -> None:
