@@ -71,7 +71,6 @@ if TYPE_CHECKING:
         WorkingSetVersion,
         directory_size,
         names_extent,
-        split_names,
     )
     from replica.working_set import decode as decode_working_set
     from replica.working_set import encode as encode_working_set
@@ -127,7 +126,6 @@ __all__ = [
     "names_extent",
     "observed",
     "run_of",
-    "split_names",
     "sweep",
     "tables_of",
     "was_stopped",

@@ -201,16 +201,6 @@ def names_extent(frames: Sequence[Frame]) -> tuple[int, int]:
     return frames[0].names, sum(frame.count for frame in frames) * CHUNK_REF_SIZE
 
 
-def split_names(names: bytes, frames: Sequence[Frame]) -> list[bytes]:
-    """Of all names of a blob those of each frame: of its blocks, in their order."""
-    parts, at = [], 0
-    for frame in frames:
-        end = at + frame.count * CHUNK_REF_SIZE
-        parts.append(names[at:end])
-        at = end
-    return parts
-
-
 def _frames_of(directory: bytes) -> Iterator[Frame]:
     _, version, _, _, size, _ = _HEADER.unpack_from(directory)
     entries = list(_entries(directory))

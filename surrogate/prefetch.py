@@ -6,9 +6,9 @@ Of a machine that another surrogate handed over, what has changed there comes fi
 working set only the rest. What it has touched there besides may be had from others; it comes last,
 when whoever handed it over is not needed any more.
 
-Where the cache holds anything that could be of use, the names of the blocks are read first. What
-it has of a frame is then not fetched again, whatever table it came with, and the rest comes alone
-where that is less than the frame.
+Where the cache holds anything, the names of the blocks are read as far as they are of use
+(surrogate.names). What it has of a frame is then not fetched again, whatever table it came with,
+and the rest comes alone where that is less than the frame.
 
 Three threads fetch frame after frame, so that the link is busy while frames are unpacked. A miss of
 the machine in a frame that is still to come fetches that frame itself, as urgently as any other
@@ -26,7 +26,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 
 from chunkstore import (
@@ -47,12 +48,11 @@ from replica import (
     WorkingSetInvalid,
     decode_working_set,
     directory_size,
-    names_extent,
-    split_names,
 )
 from satchel.errors import SatchelError, StateError
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ZERO_REF
 from surrogate.fetching import ChunksUnavailable, Fetcher, NamedBlocks, Span
+from surrogate.names import Names
 from wire import Priority
 
 logger = logging.getLogger(__name__)
@@ -70,6 +70,9 @@ counted. In a frame a block takes 0.68 of what it takes alone, for `speech`; hea
 ALONE_SECONDS = 5.0
 """How long names, and blocks that are fetched by them, are waited for while nothing of them comes.
 The frame has those blocks as well."""
+
+HELD_BYTES = 64 << 10
+"""A cache that holds less has nothing of use."""
 
 SPANS = 64
 """Runs of blocks that are brought at once, of those that a machine touched elsewhere."""
@@ -94,12 +97,13 @@ class Coming(enum.Enum):
 
 @dataclass(frozen=True)
 class _Part:
-    """A frame of a blob, and those of its blocks that are outdated. names: of its blocks, or
-    nothing."""
+    """A frame of a blob, and those of its blocks that are outdated. number: of the frame, where
+    the blob has names of its blocks; names: these, once they are here."""
 
     blob: TableRoot
     frame: Frame
     outdated: frozenset[Block] = frozenset()
+    number: int | None = None
     names: bytes = b""
 
     def blocks(self) -> Iterator[Block]:
@@ -153,7 +157,8 @@ class Prefetcher:
         that it touched there, as HandedOver has them."""
         self._store = store
         self._fetcher = fetcher
-        self._held = store.pack_bytes
+        self._held = store.pack_bytes > HELD_BYTES
+        self._names: Names | None = None
         self._piecemeal = True
         self._working_set = working_set
         self._changed_set = changed
@@ -258,8 +263,8 @@ class Prefetcher:
             if self._working_set:
                 blob = self._working_set
                 frames = self._directory(blob)
-                names = split_names(self._names(blob, frames), frames)
-                parts += [_Part(blob, f, changes, n) for f, n in zip(frames, names, strict=True)]
+                self._names = Names(frames, partial(self._read_names, blob), self._store.has)
+                parts += [_Part(blob, f, changes, n) for n, f in enumerate(frames)]
         except Exception as error:
             _tell("no prefetch", error)
         with self._changed:
@@ -338,17 +343,16 @@ class Prefetcher:
         roots = {name: volume.root for name, volume in self._volumes.items()}
         return decode_working_set(self._fetcher.read(blob, 0, size), blob.size, roots)
 
-    def _names(self, blob: TableRoot, frames: Sequence[Frame]) -> bytes:
-        """The names of all blocks; nothing where there are none, where they cannot be had soon, or
-        where the cache held less, before this replica came, than they take."""
-        offset, length = names_extent(frames)
-        if self._held <= length:
-            return b""
-        try:
-            return self._fetcher.read(blob, offset, length, patience=ALONE_SECONDS)
-        except ChunksUnavailable as error:
-            _tell("a working set is used without its names", error)
-            return b""
+    def _read_names(self, blob: TableRoot, offset: int, length: int, priority: Priority) -> bytes:
+        patience = ALONE_SECONDS if priority is Priority.DEMAND else None
+        return self._fetcher.read(blob, offset, length, priority, patience=patience)
+
+    def _named(self, part: _Part, priority: Priority) -> _Part:
+        """The part with its names, where they are of use."""
+        if self._names is None or part.number is None or not self._held:
+            return part
+        read = self._names.at_once if priority is Priority.DEMAND else self._names.ahead
+        return replace(part, names=read(part.number))
 
     def _stream(self) -> None:
         while (number := self._next()) is not None:
@@ -383,6 +387,7 @@ class Prefetcher:
             self._coming.clear()
 
     def _place(self, part: _Part, priority: Priority) -> None:
+        part = self._named(part, priority)
         pieces, frame = part.pieces(), part.frame
         spans = [(self._volumes[run.volume], run.first, run.count) for run, _ in pieces]
         named = [(self._volumes[name], *blocks) for name, blocks in part.named().items()]

@@ -63,7 +63,7 @@ from replica import (
     WorkingSetInvalid,
     decode_profile,
     decode_working_set,
-    split_names,
+    names_extent,
 )
 from satchel.errors import IntegrityError
 from satchel.ids import ChunkRef, OperationNumber
@@ -177,7 +177,7 @@ PARSERS = [
     *(
         Parser(
             name,
-            lambda data: split_names(b"", decode_working_set(data, 1 << 20, VOLUMES)),
+            lambda data: names_extent(decode_working_set(data, 1 << 20, VOLUMES)),
             (WorkingSetInvalid,),
             directory,
         )

@@ -20,7 +20,6 @@ from replica import (
     directory_size,
     encode_working_set,
     names_extent,
-    split_names,
 )
 from satchel.ids import BLOCK_SIZE, ZERO_REF
 from tests.chunkstore.content import reference
@@ -91,11 +90,13 @@ def names_in(
     frames = frames_of(blob, volumes)
     offset, length = names_extent(frames)
     found = {}
-    each = split_names(blob[offset : offset + length], frames)
-    for frame, names in zip(frames, each, strict=True):
+    rest = blob[offset : offset + length]
+    for frame in frames:
         numbers = [block for run in frame.runs for block in run.blocks()]
+        names, rest = rest[: 52 * len(numbers)], rest[52 * len(numbers) :]
         assert len(names) == 52 * len(numbers)
         found.update({block: names[52 * n :][:52] for n, block in enumerate(numbers)})
+    assert not rest
     return found
 
 

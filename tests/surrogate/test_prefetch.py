@@ -91,6 +91,12 @@ class Bench(FarVolume):
         roots = {"disk0": self.volume.root}
         return names_extent(decode_working_set(data[: directory_size(data)], blob.size, roots))
 
+    def names_here(self, blob: TableRoot) -> list[bool]:
+        """Which blocks of a blob's names have come."""
+        offset, length = self.names_at(blob)
+        names = self.home.read(blob, offset, -(-length // BLOCK_SIZE) * BLOCK_SIZE)
+        return self.cache.has(name_blocks(names))
+
     @property
     def fetched(self) -> int:
         """Bytes that have come."""
@@ -223,9 +229,39 @@ def test_an_empty_cache_does_not_pay_for_names(bench: Bench) -> None:
     blob = bench.blob(Run("disk0", 0, 512))
     bench.prefetch(blob)
     assert bench.present() == 512
-    offset, length = bench.names_at(blob)
-    names = bench.home.read(blob, offset, -(-length // BLOCK_SIZE) * BLOCK_SIZE)
-    assert not any(bench.cache.has(name_blocks(names)))
+    assert not any(bench.names_here(blob))
+
+
+@pytest.mark.parametrize(("known", "read"), [(0, 4), (300, 8)])
+def test_names_are_read_as_far_as_the_cache_knows_them(bench: Bench, known: int, read: int) -> None:
+    """A cache that had other images knows what a common base has, which is touched first: a piece
+    that it hardly knows is the last one. The first piece has 315 names in 4 blocks."""
+    blob = bench.blob(Run("disk0", 0, BLOCKS))
+    bench.cached(range(known))
+    bench.cache.put(noise(2, 64))
+    bench.prefetch(blob)
+    assert bench.present() == BLOCKS
+    assert bench.names_here(blob).count(True) == read
+    for number in range(BLOCKS):
+        assert bench.content_here(number) == content(Run("disk0", number, 1))
+
+
+def test_a_miss_reads_the_names_of_its_own_frame_alone(bench: Bench) -> None:
+    """The stream has not read any, as operations go before it."""
+    bench.source.gives_way = threading.Event()
+    blob = bench.blob(Run("disk0", 0, BLOCKS))
+    bench.cached(range(BLOCKS - 1))
+    prefetcher = bench.prefetcher(blob)
+    prefetcher.start({"disk0": bench.volume})
+    prefetcher.resolve(bench.volume, BLOCKS - 1, 1)
+    assert bench.volume.map.entry(BLOCKS - 1).state is BlockState.PACKED
+    here = bench.names_here(blob)
+    assert 0 < here.count(True) <= 5
+    assert here[-1]
+    bench.source.gives_way.set()
+    prefetcher.join()
+    assert bench.present() == BLOCKS
+    assert all(bench.names_here(blob))
 
 
 def test_an_old_working_set_without_names_comes_whole(bench: Bench) -> None:
