@@ -56,8 +56,9 @@ class Names:
             while self._read_on and len(self._names) < self._ends[number + 1]:
                 at = len(self._names)
                 size = max(at, FIRST_NAMES * CHUNK_REF_SIZE)
-                size = min(size, self._length - at)
-                self._names += self._piece(at, size, Priority.PREFETCH)
+                piece = self._piece(at, min(size, self._length - at), Priority.PREFETCH)
+                self._names += piece
+                self._read_on &= self._of_use(piece)
         return self._here(number)
 
     def at_once(self, number: int) -> bytes:
@@ -78,8 +79,9 @@ class Names:
             logger.info("a working set is used without its names: %s", error)
             self._read_on = False
             return b""
+        return names
+
+    def _of_use(self, names: bytes) -> bool:
         asked = b"".join(ref for ref in split_refs(names) if ref != ZERO_REF)
         known = sum(self._has(asked)) * CHUNK_REF_SIZE
-        if known < LEAST_KNOWN * len(asked):
-            self._read_on = False
-        return names
+        return known >= LEAST_KNOWN * len(asked)

@@ -246,11 +246,13 @@ def test_names_are_read_as_far_as_the_cache_knows_them(bench: Bench, known: int,
         assert bench.content_here(number) == content(Run("disk0", number, 1))
 
 
-def test_a_miss_reads_the_names_of_its_own_frame_alone(bench: Bench) -> None:
-    """The stream has not read any, as operations go before it."""
+@pytest.mark.parametrize("known", [BLOCKS - 1, 1300])
+def test_a_miss_reads_the_names_of_its_own_frame_alone(bench: Bench, known: int) -> None:
+    """The stream has not read any, as operations go before it. It reads them later, also where the
+    cache knows nothing of the frame of the miss."""
     bench.source.gives_way = threading.Event()
     blob = bench.blob(Run("disk0", 0, BLOCKS))
-    bench.cached(range(BLOCKS - 1))
+    bench.cached(range(known))
     prefetcher = bench.prefetcher(blob)
     prefetcher.start({"disk0": bench.volume})
     prefetcher.resolve(bench.volume, BLOCKS - 1, 1)
