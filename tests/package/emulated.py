@@ -45,6 +45,8 @@ ExecStart=/usr/bin/python3 -I /usr/local/lib/answer.py
 [Install]
 WantedBy=multi-user.target
 """
+SLOW = "[Manager]\nDefaultTimeoutStartSec=600\n"
+"""For systemd: beside a guest a daemon takes longer to start than on a real machine."""
 
 
 class Emulated(Machine):
@@ -78,6 +80,10 @@ def disk_of(root: CleanRoot, disk: Path) -> None:
     (folder / "etc/machine-id").write_text("")
     (folder / "usr/local/lib/answer.py").write_text(ANSWER)
     (folder / "etc/systemd/system/answer.service").write_text(UNIT)
+    for manager in ("system", "user"):
+        limits = folder / f"etc/systemd/{manager}.conf.d/slow.conf"
+        limits.parent.mkdir()
+        limits.write_text(SLOW)
     root.run("systemctl", "enable", "answer")
     argv = ["mke2fs", "-q", "-t", "ext4", "-d", str(folder), str(disk), f"{DISK_MIB}M"]
     subprocess.run(argv, check=True)
