@@ -170,7 +170,7 @@ class Evaluation:
         `move_with_media` was left out, the break-even is told from the replica at A."""
         play = self.play
         self._return_to_a(None)
-        if self._resumed is None:
+        if self.with_media is None:
             play.operate(self.service, self.operations, "a", HOME_ONLY)
         brought = self._join_a()
         if self._resumed is None and brought["replayed"]:
