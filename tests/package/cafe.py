@@ -51,7 +51,7 @@ import json, sys, urllib.request
 body = json.dumps({"title": "a thought", "text": "through an upgrade"}).encode()
 kind = {"Content-Type": "application/json"}
 asked = urllib.request.Request(sys.argv[1], data=body, headers=kind, method="POST")
-print(urllib.request.urlopen(asked, timeout=60).status)
+print(urllib.request.urlopen(asked, timeout=float(sys.argv[2])).status)
 """
 
 
@@ -116,7 +116,7 @@ class Cafe:
     def write(self) -> None:
         """A note, by an operation."""
         url = f"http://{HOST}:{PORT}/api/notes"
-        said = self.machine.run("python3", "-c", NOTE, url, user="bob")
+        said = self.machine.run("python3", "-c", NOTE, url, str(PATIENCE), user="bob")
         assert said.strip() in ("200", "201")
 
     def guests(self) -> set[int]:
