@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from bench import processors
 from testbed import Host, Profile, Testbed, measure, topology
 
 RECEIVER = "surrogate-b"
@@ -66,7 +67,7 @@ def under_way(
     with contextlib.ExitStack() as beds:
         begun: dict[str, Eager] = {}
         for service, size in sizes.items():
-            bed = beds.enter_context(Testbed(profile))
+            bed = beds.enter_context(processors.apart(profile))
             begun[service] = eager = Eager(Future(), Future())
             argv = (bed, profile, size, patience, eager)
             threading.Thread(target=_send, args=argv, daemon=True).start()
