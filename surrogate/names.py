@@ -10,7 +10,6 @@ hardly a name that the cache knows.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -42,8 +41,8 @@ class Names:
     ) -> None:
         """read: so many bytes of the blob from an offset on; it may raise ChunksUnavailable, after
         which no more is read. has: which of these names the cache knows."""
+        self._frames = frames
         self._offset, self._length = names_extent(frames)
-        self._ends = [0, *itertools.accumulate(f.count * CHUNK_REF_SIZE for f in frames)]
         self._read, self._has = read, has
         self._reading = threading.Lock()
         self._read_on = self._length > 0
@@ -52,8 +51,9 @@ class Names:
     def ahead(self, number: int) -> bytes:
         """The names of a frame's blocks, once the piece that they are in is here; nothing where it
         is not going to be."""
+        _, end = self._extent(number)
         with self._reading:
-            while self._read_on and len(self._names) < self._ends[number + 1]:
+            while self._read_on and len(self._names) < end:
                 at = len(self._names)
                 size = max(at, FIRST_NAMES * CHUNK_REF_SIZE)
                 piece = self._piece(at, min(size, self._length - at), Priority.PREFETCH)
@@ -63,14 +63,22 @@ class Names:
 
     def at_once(self, number: int) -> bytes:
         """The same for a miss, which waits for no other frame's names."""
-        begin, end = self._ends[number : number + 2]
+        begin, end = self._extent(number)
         if not self._read_on or len(self._names) >= end:
             return self._here(number)
         return self._piece(begin, end - begin, Priority.DEMAND)
 
+    def _extent(self, number: int) -> tuple[int, int]:
+        """Where a frame's names begin and end among all names; both are 0 where there are none."""
+        frame = self._frames[number]
+        if frame.names is None:
+            return 0, 0
+        begin = frame.names - self._offset
+        return begin, begin + frame.count * CHUNK_REF_SIZE
+
     def _here(self, number: int) -> bytes:
-        names = self._names[self._ends[number] : self._ends[number + 1]]
-        return names if self._ends[number + 1] <= len(self._names) else b""
+        begin, end = self._extent(number)
+        return self._names[begin:end] if end <= len(self._names) else b""
 
     def _piece(self, at: int, size: int, priority: Priority) -> bytes:
         try:

@@ -97,8 +97,8 @@ class Coming(enum.Enum):
 
 @dataclass(frozen=True)
 class _Part:
-    """A frame of a blob, and those of its blocks that are outdated. number: of the frame, where
-    the blob has names of its blocks; names: these, once they are here."""
+    """A frame of a blob, and those of its blocks that are outdated. number: of a frame of
+    the working set; names: of its blocks, once they are here."""
 
     blob: TableRoot
     frame: Frame
@@ -263,7 +263,8 @@ class Prefetcher:
             if self._working_set:
                 blob = self._working_set
                 frames = self._directory(blob)
-                self._names = Names(frames, partial(self._read_names, blob), self._store.has)
+                if self._held:
+                    self._names = Names(frames, partial(self._read_names, blob), self._store.has)
                 parts += [_Part(blob, f, changes, n) for n, f in enumerate(frames)]
         except Exception as error:
             _tell("no prefetch", error)
@@ -349,7 +350,7 @@ class Prefetcher:
 
     def _named(self, part: _Part, priority: Priority) -> _Part:
         """The part with its names, where they are of use."""
-        if self._names is None or part.number is None or not self._held:
+        if self._names is None or part.number is None:
             return part
         read = self._names.at_once if priority is Priority.DEMAND else self._names.ahead
         return replace(part, names=read(part.number))

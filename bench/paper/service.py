@@ -116,8 +116,7 @@ class Evaluation:
             seconds = made.first_response_seconds
             yield figure(f"{what}, its goal", seconds, "s", at_most=goal_seconds)
         if made.replayed:
-            alone, replay = made.first_response_seconds - _replay(made), _replay(made)
-            self._resumed = Resumed(alone, replay / made.replayed)
+            self._resumed = Resumed(_alone(made), _replay(made) / made.replayed)
         what = f"{self.label}: of that, replay of {made.replayed} operations"
         yield figure(what, _replay(made), "s", against=("all of it", made.first_response_seconds))
         fetched = sum(made.fetched.values())
@@ -133,7 +132,7 @@ class Evaluation:
         self._return_to_a(checkpoints)
         self.play.move(self.service, "b", EAGER)
         made = self.play.moves[-1]
-        self._eager_alone = made.first_response_seconds - _replay(made)
+        self._eager_alone = _alone(made)
         resumed = self._eager_alone + _replay(self.with_media)
         yield figure(f"{self.label}: first response, all of the state there", resumed, "s")
 
@@ -185,9 +184,8 @@ class Evaluation:
         what = f"{self.label}: first response without media, what is touched from home"
         yield first_response(what, made, self.profile, paper)
         if made.replayed:
-            alone = made.first_response_seconds - _replay(made)
-            yield figure(f"{self.label}: the same without replay", alone, "s")
-            yield from self._break_even("what is touched from home", alone)
+            yield figure(f"{self.label}: the same without replay", _alone(made), "s")
+            yield from self._break_even("what is touched from home", _alone(made))
 
     def planned_break_even(self) -> Iterator[Figure]:
         """By `satchel plan`, which has learnt from the moves. While the session is on."""
@@ -294,3 +292,8 @@ class Evaluation:
 
 def _replay(move: story.Move) -> float:
     return move.joined_seconds - move.running_seconds
+
+
+def _alone(move: story.Move) -> float:
+    """Seconds until the first response, but for the replay."""
+    return move.first_response_seconds - _replay(move)

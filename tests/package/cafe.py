@@ -86,9 +86,8 @@ class Cafe:
         self._pair("ada", "satchel-home pair", "")
         self._pair(SURROGATE, f"{SURROGATE} admit", " --name cafe")
         for peer in ("home", "surrogates.cafe"):  # sshd may be emulated, and the doors with it
-            for key in ("connect_seconds", "lost_seconds"):
-                setting = ("config", "set", f"{peer}.{key}", f"{PATIENCE:.0f}")
-                self.machine.run("satchel", *setting, user="bob")
+            self._is_patient(f"{peer}.connect_seconds")
+        self._is_patient("surrogates.cafe.lost_seconds")
 
     def use(self) -> None:
         """A session of bob's, until its replica at the surrogate answers."""
@@ -148,6 +147,9 @@ class Cafe:
         typed = f"satchel pair {codes[0]} --at {HOST}{more}"
         self._types("bob", typed)
         self.typed.append(command)
+
+    def _is_patient(self, key: str) -> None:
+        self.machine.run("satchel", "config", "set", key, f"{PATIENCE:.0f}", user="bob")
 
     def _types(self, user: str, command: str) -> str:
         self.typed.append(command)
