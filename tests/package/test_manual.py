@@ -56,7 +56,7 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for words in (["init"], ["import", str(folder / "disk.raw"), "kept-volume"]):
         argv = [str(BIN / "satchel-home"), *words]
         subprocess.run(argv, check=True, env=environment, capture_output=True)
-    (folder / "config_home/satchel").mkdir(parents=True)
+    (folder / "config_home/satchel").mkdir(exist_ok=True)
     settings = '[surrogates.corner-cafe]\ndestination = "me@there"\nsocket = "/run/s"\n'
     (folder / "config_home/satchel/client.toml").write_text(settings)
     return environment
