@@ -3,7 +3,7 @@
 """What needs the engine built in another way: threads under ThreadSanitizer, and the fuzzers.
 
 The fuzzers run for a minute altogether, as many at once as there are processors, with a fixed seed;
-SATCHEL_FUZZ_SECONDS is another time, and CI's is 300. `scripts/fuzz` runs one of them for longer.
+SATCHEL_FUZZ_SECONDS is another time, and CI's is 120. `scripts/fuzz` runs one of them for longer.
 A nightly run tries 50 million inputs, others each time; SATCHEL_FUZZ_INPUTS is another number.
 """
 

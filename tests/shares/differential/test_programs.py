@@ -32,7 +32,7 @@ SHARES: dict[str, dict[str, Any]] = {
     "sync": {"log": "sync", "policy": "write-invalidate"},
     "off": {"log": "off", "policy": "predicted"},
 }
-PROGRAMS = {"async": 120, "sync": 40, "off": 40}
+PROGRAMS = {"async": 60, "sync": 20, "off": 20}
 NIGHTLY = {"async": 60_000, "sync": 20_000, "off": 20_000}
 SHRINK_SECONDS = 30.0
 FOUND = (5226,)
