@@ -20,7 +20,7 @@ from typing import Any
 import flask
 
 from client.fronts import Front
-from client.routes import Route
+from client.moves.routes import Route
 from client.runner import Runner
 from satchel.errors import UsageError
 from wire import install_errors, serve_description

@@ -20,10 +20,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from client.reception import Reception, signal_dbm
-from client.routes import Prediction
+from client.device.reception import Reception, signal_dbm
+from client.device.settings import HOME
+from client.moves.routes import Prediction
 from client.runner import Runner
-from client.settings import HOME
 from satchel.errors import SatchelError
 from wire import Peer, RouteWatch, round_trip
 

@@ -15,7 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from chunkstore import Media
-from client.checkpoints import (
+from client.device.limit import Limit
+from client.device.power import Power
+from client.device.settings import HOME, ClientSettings
+from client.medium.refreshing import refresh_folder
+from client.medium.trickle import Trickle
+from client.moves.fits import Fit, fits
+from client.moves.planner import Plan
+from client.moves.prestage import Prestager
+from client.moves.quarantine import Quarantine
+from client.moves.replicas import BroughtUp, Replicas
+from client.moves.routes import Route
+from client.moves.sources import Sources, chunks_link
+from client.moves.tracing import MOVE, MoveTrace
+from client.session.checkpoints import (
     NOTHING,
     Accepted,
     candidates,
@@ -24,30 +37,17 @@ from client.checkpoints import (
     require_all_of_it,
     require_sealed,
 )
-from client.comparison import Divergence
-from client.ending import Ending, Unsent
-from client.endpoints import HomeEndpoint
-from client.fits import Fit, fits
-from client.home import HomeService
-from client.journal import Journal
-from client.latest import Known, Latest, require_latest
-from client.log_keys import LogKeys
-from client.parking import SessionParking
-from client.planner import Plan
-from client.power import Power
-from client.prestage import Prestager
-from client.provisional import Limit
-from client.quarantine import Quarantine
-from client.reads import read_only
-from client.refreshing import refresh_folder
-from client.replicas import BroughtUp, Replicas
-from client.routes import Route
-from client.savings import Savings
-from client.session import Session
-from client.settings import HOME, ClientSettings
-from client.sources import Sources, chunks_link
-from client.tracing import MOVE, MoveTrace
-from client.trickle import Trickle
+from client.session.comparison import Divergence
+from client.session.ending import Ending, Unsent
+from client.session.endpoints import HomeEndpoint
+from client.session.home import HomeService
+from client.session.journal import Journal
+from client.session.parking import SessionParking
+from client.session.reads import read_only
+from client.session.session import Session
+from client.state.latest import Known, Latest, require_latest
+from client.state.log_keys import LogKeys
+from client.state.savings import Savings
 from images import Manifest
 from replay.adapters import EARLY
 from satchel.errors import SatchelError, StateError, UnavailableError, UnsupportedError
@@ -90,7 +90,7 @@ class Carried(UnsupportedError):
 class Runner:
     """One service in use by this client. Thread-safe; `close` ends everything it began.
 
-    One at a time for a service and a run folder: see client.running.only_session.
+    One at a time for a service and a run folder: see client.device.running.only_session.
     """
 
     def __init__(self, settings: ClientSettings, service: str, *, media: Path | None) -> None:
@@ -257,7 +257,7 @@ class Runner:
         return replicas.planner.plan(surrogate, replicas.manifest, media=media, route=route)
 
     def fits(self, surrogates: Sequence[str]) -> list[Fit]:
-        """Which of them can run the machine, as they say themselves. See client.fits."""
+        """Which of them can run the machine, as they say themselves. See client.moves.fits."""
         return fits(self.settings, self.manifest.machine, surrogates)
 
     def drop(self, surrogate: str) -> None:

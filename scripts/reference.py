@@ -35,16 +35,16 @@ PROGRAMS = {
     "satchel-surrogate": "surrogate.cli",
 }
 SETTINGS = (
-    ("client.toml", "client.settings", "ClientSettings"),
+    ("client.toml", "client.device.settings", "ClientSettings"),
     (
         "client.toml, `home` and each of `surrogates`; surrogate.toml, each of `peers`",
         "wire",
         "Peer",
     ),
-    ("client.toml, `uplink`", "client.uplink.settings", "UplinkSettings"),
+    ("client.toml, `uplink`", "client.device.uplink_settings", "UplinkSettings"),
     (
         "client.toml, each of `uplink.services`",
-        "client.uplink.settings",
+        "client.device.uplink_settings",
         "UplinkService",
     ),
     ("home.toml", "homeserver.settings", "HomeSettings"),

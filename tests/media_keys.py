@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from chunkstore import MEDIA_KEY_NAMESPACE, NewSeal, SealKeys, new_seal
-from client.settings import OWNER
+from client.device.settings import OWNER
 from homeserver import HomeSettings
 from homeserver.home import media_signing, signers_line
 from wire import Identity, verify_signer

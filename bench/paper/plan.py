@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `satchel plan` predicts against what moves take: back and forth by several routes.
 
-What is predicted is in client.routes. The first moves are predicted from nothing; they count.
+What is predicted is in client.moves.routes. The first moves are predicted from nothing; they count.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from typing import Any
 from chunkstore import Media
 from client.carry.medium import MediumCopy
 from client.carry.shipping import Shipping
-from client.checkpoints import Accepted, verified
-from client.home import HomeService
-from client.latest import KnownCopy, LatestCopies
-from client.refreshing import refresh_folder
-from client.settings import HOME, ClientSettings
+from client.device.settings import HOME, ClientSettings
+from client.medium.refreshing import refresh_folder
+from client.session.checkpoints import Accepted, verified
+from client.session.home import HomeService
+from client.state.latest import KnownCopy, LatestCopies
 from images import Manifest, Signed
 from satchel.errors import SatchelError, UnavailableError
 from wire import Link

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from chunkstore import Media
-from client.checkpoints import candidates, require_all_of_it
-from client.refreshing import Refresher, from_home
+from client.medium.refreshing import Refresher, from_home
+from client.session.checkpoints import candidates, require_all_of_it
 from images import Manifest, Signed
 from satchel.errors import SatchelError, StateError
 from wire import Link

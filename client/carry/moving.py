@@ -20,12 +20,12 @@ from typing import Any
 
 from chunkstore import TableRoot
 from client.carry.places import AtHome, AtSurrogate, Offered, Place
-from client.checkpoints import verified
-from client.endpoints import SurrogateEndpoint
-from client.home import HomeService
-from client.leftovers import Leftovers
-from client.settings import HOME, ClientSettings
-from client.sources import Sources, chunks_link
+from client.device.settings import HOME, ClientSettings
+from client.moves.sources import Sources, chunks_link
+from client.session.checkpoints import verified
+from client.session.endpoints import SurrogateEndpoint
+from client.session.home import HomeService
+from client.state.leftovers import Leftovers
 from images import Manifest
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId

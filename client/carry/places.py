@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from chunkstore import TableRoot
-from client.endpoints import SurrogateEndpoint
-from client.home import HomeService
-from client.settings import HOME
+from client.device.settings import HOME
+from client.session.endpoints import SurrogateEndpoint
+from client.session.home import HomeService
 from images import Manifest
 from replica import tables_of
 from satchel.errors import AccessError, IntegrityError, SatchelError, UnavailableError

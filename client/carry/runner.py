@@ -27,16 +27,16 @@ from client.carry.moving import Gone, Mover, hand_over
 from client.carry.outgoing import Outgoing
 from client.carry.places import AtHome, AtRest, AtSurrogate, Place, SurrogateNotTrusted
 from client.carry.resending import send_again
-from client.checkpoints import NOTHING, Accepted, newest_at_home
-from client.endpoints import SurrogateEndpoint
-from client.foreground import Foreground
+from client.device.foreground import Foreground
+from client.device.settings import HOME, ClientSettings
 from client.fronts.ports import LocalPort, served
 from client.fronts.requests import Requests
 from client.fronts.tcp import TcpPort
-from client.home import HomeService
-from client.leftovers import Leftovers
-from client.settings import HOME, ClientSettings
-from client.sources import Sources, chunks_link
+from client.moves.sources import Sources, chunks_link
+from client.session.checkpoints import NOTHING, Accepted, newest_at_home
+from client.session.endpoints import SurrogateEndpoint
+from client.session.home import HomeService
+from client.state.leftovers import Leftovers
 from images import Manifest, Signed
 from replay import StreamRelay
 from satchel.errors import SatchelError, StateError, UnavailableError

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from client.carry.places import Offered
-from client.checkpoints import newest_at_home, verified
-from client.home import HomeService, manifest_in
-from client.settings import HOME
+from client.device.settings import HOME
+from client.session.checkpoints import newest_at_home, verified
+from client.session.home import HomeService, manifest_in
 from images import Manifest, Signed
 from satchel.errors import ConflictError, SatchelError, UnavailableError
 from wire import Link

@@ -13,12 +13,12 @@ from typing import Any
 import click
 
 from chunkstore import Media
-from client.checkpoints import candidates, verified
-from client.configuration import configuration
-from client.fits import fits, reach
-from client.home import HomeService
-from client.preflight import preflight
-from client.settings import HOME, ClientSettings
+from client.device.configuration import configuration
+from client.device.preflight import preflight
+from client.device.settings import HOME, ClientSettings
+from client.moves.fits import fits, reach
+from client.session.checkpoints import candidates, verified
+from client.session.home import HomeService
 from console import exit_code, json_option, show, show_findings
 from images import Manifest
 from replay import Log, encode_operations

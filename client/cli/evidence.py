@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from client.proof import Proof, ProofInvalid
+from client.session.proof import Proof, ProofInvalid
 from console import json_option, show
 from wire import fingerprint
 

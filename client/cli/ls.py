@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from client.endpoints import services_at_home
-from client.running import session_runs
-from client.settings import HOME, ClientSettings
+from client.device.running import session_runs
+from client.device.settings import HOME, ClientSettings
+from client.session.endpoints import services_at_home
 from console import json_option, show
 
 COLUMNS = ("service", "where", "state", "operation")

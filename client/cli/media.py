@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from chunkstore import Media, await_media, find_media, media_uuid, mounted_media
-from client.plugged import run_plugged
-from client.settings import ClientSettings
+from client.device.settings import ClientSettings
+from client.medium.plugged import run_plugged
 from console import Desktop, bar, json_option, note, program_path, show
 from images import read_first, relocate
 from replay import eject_media

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from client.settings import ClientSettings
+from client.device.settings import ClientSettings
 from client.shares import journals, parking, serve_mount, share_way
 from shares.mount import (
     MountedShare,

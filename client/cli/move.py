@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from client.routes import Route
-from client.running import running_session
-from client.settings import ClientSettings
+from client.device.running import running_session
+from client.device.settings import ClientSettings
+from client.moves.routes import Route
 from console import bar, json_option, note, show, size
 from satchel.errors import SatchelError
 from satchel.spans import Span, Spans, Steps, process_began
@@ -84,8 +84,8 @@ def command(
 
 def _write_trace(file: Path, told: list[Any], own: list[Span]) -> None:
     """What the session says, with what this program did. Raises as a file that is not written."""
-    from client.replicas import WAITING
-    from client.tracing import HostSpans, chrome, unexplained
+    from client.moves.replicas import WAITING
+    from client.moves.tracing import HostSpans, chrome, unexplained
 
     hosts = [HostSpans.from_json(one) for one in told]
     gaps = [end - begin for begin, end in unexplained(hosts, WAITING)]

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import click
 
-from client.paths import Paths
-from client.settings import ClientSettings
+from client.device.settings import ClientSettings
+from client.state.paths import Paths
 from console import json_option, show
 
 

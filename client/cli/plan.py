@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 
 import click
 
-from client.history import History
-from client.routes import Made
-from client.running import running_session
-from client.settings import ClientSettings
+from client.device.running import running_session
+from client.device.settings import ClientSettings
+from client.moves.history import History
+from client.moves.routes import Made
 from console import json_option, show
 from satchel.names import check_name
 

@@ -17,16 +17,16 @@ import flask
 
 from client.carry import CarryRunner
 from client.carry.control import carry_control
-from client.checkpoints import Accepted
 from client.cli.livemap import live
 from client.control import control_app
+from client.device.running import control_socket, only_session
+from client.device.settings import ClientSettings, Policy
 from client.fronts import Front, desktop_port, open_front
 from client.fronts.ports import LocalPort, only_local
 from client.page import SessionView
 from client.roaming import Roaming, roaming_told
 from client.runner import Carried, Runner
-from client.running import control_socket, only_session
-from client.settings import ClientSettings, Policy
+from client.session.checkpoints import Accepted
 from console import deaf_to_signals, json_option, ready, show, wait_for, web_option
 from satchel.errors import SatchelError
 from satchel.readiness import allow_descriptors

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from client.settings import ClientSettings
+from client.device.settings import ClientSettings
 from client.shares import (
     journals,
     left_behind,

@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 import click
 
-from client.savings import saved_since
-from client.settings import ClientSettings
+from client.device.settings import ClientSettings
+from client.state.savings import saved_since
 from console import json_option, show
 
 COLUMNS = ("surrogate", "operations", "seconds", "bytes", "day")

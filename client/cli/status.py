@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from client.cli.livemap import live, volume_table
-from client.running import running_session, session_runs
-from client.settings import ClientSettings
+from client.device.running import running_session, session_runs
+from client.device.settings import ClientSettings
 from console import json_option, print_table, show
 from satchel.ids import BLOCK_SIZE
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from client.ending import Unsent
-from client.running import running_session, wait_ended
-from client.settings import ClientSettings
+from client.device.running import running_session, wait_ended
+from client.device.settings import ClientSettings
+from client.session.ending import Unsent
 from console import json_option, show
 from satchel.errors import UnavailableError
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import click
 
-from client.configuration import configuration
-from client.settings import ClientSettings
-from client.surrogate_keys import SurrogateKeys
+from client.device.configuration import configuration
+from client.device.settings import ClientSettings
+from client.state.surrogate_keys import SurrogateKeys
 from console import json_option, show
 from satchel.errors import ConflictError, NotFoundError
 from satchel.names import check_name

@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 import click
 
-from client.nearby import nearby
-from client.settings import ClientSettings
+from client.device.settings import ClientSettings
+from client.moves.nearby import nearby
 from console import json_option, show
 from wire import surrogates_here
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from client.settings import ClientSettings
+from client.device.settings import ClientSettings
 from console import json_option, serve_until_signal, show
 from satchel.errors import NotFoundError, SatchelError, UsageError
 
@@ -37,7 +37,7 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
     It runs until Ctrl-C. A program uses http://127.0.0.1:PORT/SERVICE in place of the service's
     address. Uploads that are held at the end stay held, and go when the daemon runs again.
     """
-    from client.power import Power
+    from client.device.power import Power
     from client.uplink.control import control_app, control_socket, entries_socket
     from client.uplink.daemon import UplinkDaemon
     from wire import SELDOM_SECONDS, Links, serve

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from chunkstore import Media
-from client.endpoints import services_at_home
-from client.running import running_session, session_runs
-from client.settings import HOME, ClientSettings
+from client.device.running import running_session, session_runs
+from client.device.settings import HOME, ClientSettings
+from client.session.endpoints import services_at_home
 from console import json_option, note, show
 from images import read_manifest
 from satchel.errors import SatchelError

@@ -16,7 +16,7 @@ from client.fronts.desktop import Desktop
 from client.fronts.proxy import Proxy
 from client.fronts.redis import redis_front
 from client.fronts.tcp import TcpPort
-from client.session import Session
+from client.session.session import Session
 from replay.adapters import http, redis, rfb
 from satchel.errors import UnsupportedError
 

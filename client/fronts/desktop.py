@@ -22,7 +22,7 @@ from collections import deque
 
 from client.fronts.screen import Area, Screen
 from client.fronts.viewer import Viewer
-from client.session import NoResponse, Session
+from client.session.session import NoResponse, Session
 from replay.adapters import rfb
 from satchel.errors import SatchelError, StateError, UsageError
 from wire import StreamPort

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import threading
 
-from client.answers import Answer
-from client.session import Session
+from client.session.answers import Answer
+from client.session.session import Session
 from replay.adapters import http
 from satchel.errors import AccessError, UnavailableError
 

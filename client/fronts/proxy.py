@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import flask
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from client.answers import Answer
 from client.fronts.origin import CLEAR, Clearing, elsewhere, kept_headers
-from client.long_answer import LongAnswer
-from client.long_request import upload
-from client.session import Session
+from client.session.answers import Answer
+from client.session.long_answer import LongAnswer
+from client.session.long_request import upload
+from client.session.session import Session
 from replay.adapters import http
 from satchel.errors import UnsupportedError
 from wire import Server, install_errors, refuse_other_sites, serve_local

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from client.session import Session
+from client.session.session import Session
 from replay import MAX_PAYLOAD
 from replay.adapters import redis
 from satchel.errors import SatchelError, UsageError

@@ -16,7 +16,7 @@ from typing import Any
 
 import flask
 
-from client.settings import ClientSettings
+from client.device.settings import ClientSettings
 from satchel.errors import SatchelError, UnavailableError, UsageError
 from satchel.typed import Form, Mistyped
 from shares.mount import Journals, MountedShare, mount_key

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from client.settings import ClientSettings
+from client.device.settings import ClientSettings
 from client.shares.way import ShareWay
 from satchel.errors import ConflictError, NotFoundError
 from satchel.files import claimed

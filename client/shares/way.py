@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from client.settings import HOME, ClientSettings
+from client.device.settings import HOME, ClientSettings
 from satchel.errors import IntegrityError, NotFoundError, SatchelError, UsageError
 from shares.node import Caller, Ends, Parking
 from wire import Caller as WireCaller

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
+    from client.device.uplink_settings import UplinkService, UplinkSettings
     from client.uplink.daemon import UplinkDaemon
-    from client.uplink.settings import UplinkService, UplinkSettings
     from client.uplink.spool import Spool, SpoolFull
 else:
     __getattr__ = deferred(__name__)

@@ -8,8 +8,8 @@ import logging
 import threading
 from pathlib import Path
 
+from client.device.uplink_settings import UplinkSettings
 from client.uplink.radio_watch import RadioWatch
-from client.uplink.settings import UplinkSettings
 from satchel.errors import NotFoundError
 from uplink import BadDescription, Description, built_in_descriptions, read_description
 from wire import Upstream

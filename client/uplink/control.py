@@ -17,7 +17,7 @@ from typing import Any
 
 import flask
 
-from client.settings import ClientSettings
+from client.device.settings import ClientSettings
 from client.uplink.daemon import UplinkDaemon
 from satchel.errors import NotFoundError, UsageError
 from wire import HttpClient, install_errors

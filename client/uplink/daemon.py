@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from client.power import Power
+from client.device.power import Power
+from client.device.uplink_settings import UplinkSettings
 from client.uplink.accounts import Accounts
 from client.uplink.catalog import Catalog
 from client.uplink.entries import Entries
@@ -21,7 +22,6 @@ from client.uplink.gateway import Gateway
 from client.uplink.home_help import HomeHelp
 from client.uplink.programs import Programs, Rules
 from client.uplink.radio_watch import RadioWatch
-from client.uplink.settings import UplinkSettings
 from client.uplink.spool import Spool
 from client.uplink.trees import Trees
 from satchel.errors import NotFoundError, SatchelError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from client.power import Power, Urgency
+from client.device.power import Power, Urgency
 from client.uplink.accounts import Account, Accounts
 from client.uplink.conflicts import Found, compare, copy_path, same_bytes
 from client.uplink.home_help import HomeHelp

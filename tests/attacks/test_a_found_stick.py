@@ -11,8 +11,8 @@ import pytest
 
 from chunkstore import Media, MediaDamaged
 from client import Runner
-from client.checkpoints import Accepted
-from client.latest import StateOlder
+from client.session.checkpoints import Accepted
+from client.state.latest import StateOlder
 from homeserver.doubtful import Doubtful
 from replay import Log, LogCorrupt, Operation, OperationsDoubtful
 from replay.segments import SEGMENT_LIMIT

@@ -21,7 +21,7 @@ from chunkstore import (
     new_seal,
 )
 from client import Runner
-from client.checkpoints import Accepted
+from client.session.checkpoints import Accepted
 from homeserver import Service
 from homeserver.doubtful import Doubtful
 from homeserver.media import media_contents, verify_media

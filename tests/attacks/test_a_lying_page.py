@@ -10,12 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from client.device.limit import Limit
+from client.device.settings import HOME
 from client.fronts import origin
 from client.fronts.proxy import Proxy
-from client.journal import Journal
-from client.provisional import Limit
-from client.session import Session
-from client.settings import HOME
+from client.session.journal import Journal
+from client.session.session import Session
 from replay import Operation
 from replay.adapters import http
 from satchel.ids import OperationNumber

@@ -13,15 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from client.answers import Answer
-from client.endpoints import AnswerUnsigned
-from client.feed import FeedState
-from client.journal import Journal
-from client.provisional import Limit, NotConfirmed
-from client.reads import SAMPLED
-from client.session import Session
-from client.settings import HOME, Policy
-from client.surrogate_keys import SurrogateKeyChanged
+from client.device.limit import Limit
+from client.device.settings import HOME, Policy
+from client.session.answers import Answer
+from client.session.endpoints import AnswerUnsigned
+from client.session.feed import FeedState
+from client.session.journal import Journal
+from client.session.provisional import NotConfirmed
+from client.session.reads import SAMPLED
+from client.session.session import Session
+from client.state.surrogate_keys import SurrogateKeyChanged
 from replay import Operation, Response
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess, silence

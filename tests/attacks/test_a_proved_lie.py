@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from client.proof import Proof, ProofInvalid
+from client.session.proof import Proof, ProofInvalid
 from tests.client.world import World, post
 from tests.needs import requires
 from tests.scripted import ScriptedGuest

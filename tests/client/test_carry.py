@@ -23,8 +23,8 @@ import pytest
 from chunkstore import BlockState
 from client.carry import CarryRunner
 from client.carry.places import AtSurrogate, SurrogateNotTrusted
-from client.checkpoints import NOTHING, Accepted
 from client.runner import Carried, Runner
+from client.session.checkpoints import NOTHING, Accepted
 from images import Manifest
 from replay.frames import REPLY_BIT, Frame, FrameType
 from replica import Replica

@@ -11,8 +11,8 @@ import pytest
 
 from chunkstore import Media
 from client.carry import CarryRunner
-from client.checkpoints import Accepted, candidates
-from client.latest import StateOlder
+from client.session.checkpoints import Accepted, candidates
+from client.state.latest import StateOlder
 from images import Manifest
 from tests.client.test_carry import SERVICE, Kept
 from tests.leftovers import SHORT_PREFIX

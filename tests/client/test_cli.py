@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from client.history import History
-from client.running import running_session
+from client.device.running import running_session
+from client.moves.history import History
 from surrogate.fetching import Fetcher
 from surrogate.prefetch import Prefetcher
 from testbed.roles import client_settings

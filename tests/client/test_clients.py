@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
-from client import Runner, feed
-from client.endpoints import HomeEndpoint
+from client import Runner
+from client.session import feed
+from client.session.endpoints import HomeEndpoint
 from satchel.errors import ConflictError
 from satchel.ids import OperationNumber
 from tests.client.world import World, post

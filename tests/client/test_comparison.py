@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from client import comparison
-from client.comparison import Comparison, Divergence
-from client.feed import Feed
-from client.settings import HOME
+from client.device.settings import HOME
+from client.session import comparison
+from client.session.comparison import Comparison, Divergence
+from client.session.feed import Feed
 from replay import Response
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess

@@ -17,14 +17,14 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 
-from client.feed import FINAL
+from client.device.settings import HOME
 from client.fronts import desktop, open_front
 from client.fronts.desktop import Desktop
 from client.fronts.pixels import NATIVE, PixelFormat
 from client.fronts.viewer import MAX_KEYS
-from client.journal import Journal
-from client.session import Session
-from client.settings import HOME
+from client.session.feed import FINAL
+from client.session.journal import Journal
+from client.session.session import Session
 from replay import Early, Operation, Response
 from replay.adapters import rfb
 from satchel.errors import UnsupportedError

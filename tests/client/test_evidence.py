@@ -5,9 +5,9 @@
 import json
 from pathlib import Path
 
-from client.comparison import Divergence, Said
-from client.evidence import Case, Evidence
-from client.settings import HOME
+from client.device.settings import HOME
+from client.session.comparison import Divergence, Said
+from client.session.evidence import Case, Evidence
 from replay import Operation, Response
 from satchel.ids import CheckpointId, OperationNumber, ReplicaId
 from tests.client.test_comparison import feed

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from client.feed import FeedState
-from client.session import Session
+from client.session.feed import FeedState
+from client.session.session import Session
 from replay import Operation, Response
 from satchel.errors import StateError
 from satchel.ids import OperationNumber

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from client import foreground
-from client.foreground import Foreground
-from client.pacing import HASTE, QUEUE_SECONDS, Pacing, Way
-from client.sources import media_app, relay_app
+from client.device import foreground
+from client.device.foreground import Foreground
+from client.device.pacing import HASTE, QUEUE_SECONDS, Pacing, Way
+from client.moves.sources import media_app, relay_app
 from tests.waiting import eventually
 from wire import PeerUnreachable, Priority
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from client.checkpoints import CheckpointDamaged
-from client.endpoints import SurrogateEndpoint
-from client.history import History
-from client.replicas import Replicas
-from client.routes import CACHE, Made, Route
-from client.settings import HOME
+from client.device.settings import HOME
+from client.moves.history import History
+from client.moves.replicas import Replicas
+from client.moves.routes import CACHE, Made, Route
+from client.session.checkpoints import CheckpointDamaged
+from client.session.endpoints import SurrogateEndpoint
 from satchel.errors import NotFoundError, StateError, UnavailableError
 from tests.client.test_runner import replica_states
 from tests.client.world import World, post

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from client.journal import BATCH_BYTES, Journal, JournalGap, JournalParted
+from client.session.journal import BATCH_BYTES, Journal, JournalGap, JournalParted
 from replay import Log, LogBusy, LogCorrupt, LogFull, LogGone, Operation
 from satchel.ids import OperationNumber
 from tests.scripted import operation

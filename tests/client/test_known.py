@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from client.latest import (
+from client.state.latest import (
     NOTHING,
     Known,
     KnownCopy,
@@ -17,7 +17,7 @@ from client.latest import (
     StateOlder,
     require_latest,
 )
-from client.log_keys import LogKeys
+from client.state.log_keys import LogKeys
 from images import Freshness, Manifest
 from satchel.errors import IntegrityError
 from satchel.ids import CheckpointId, OperationNumber

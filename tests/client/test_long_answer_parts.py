@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from client.feed import FeedState
-from client.long_answer import AnswerBroken, LongAnswer
+from client.session.feed import FeedState
+from client.session.long_answer import AnswerBroken, LongAnswer
 from replay import Response
 from satchel.errors import NotFoundError, UnavailableError
 from satchel.ids import OperationNumber

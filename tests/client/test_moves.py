@@ -10,11 +10,11 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from client.endpoints import SurrogateEndpoint
-from client.feed import FINAL
-from client.replicas import Replicas
-from client.routes import Route
+from client.moves.replicas import Replicas
+from client.moves.routes import Route
 from client.runner import Runner
+from client.session.endpoints import SurrogateEndpoint
+from client.session.feed import FINAL
 from satchel.errors import UnavailableError
 from tests.client.world import World, post
 from tests.needs import requires

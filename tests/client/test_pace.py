@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from client.pace import BATCH, BATCH_SECONDS, SEEN, CatchUp, Portion
+from client.session.pace import BATCH, BATCH_SECONDS, SEEN, CatchUp, Portion
 
 
 def settled(way: float, each: float) -> int:

@@ -16,7 +16,7 @@ import pytest
 from flask import Flask, request
 
 from chunkstore import MEDIA_KEY_NAMESPACE, Media, SealKeys, new_seal
-from client.settings import ClientSettings
+from client.device.settings import ClientSettings
 from homeserver.home import media_signing
 from satchel.settings import load
 from surrogate.operator import TOKEN

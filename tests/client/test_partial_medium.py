@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from chunkstore import Media
-from client.checkpoints import Accepted, CheckpointPartial
-from client.refreshing import Refresher
+from client.medium.refreshing import Refresher
 from client.runner import Runner
+from client.session.checkpoints import Accepted, CheckpointPartial
 from homeserver.budget import write_part
 from homeserver.carry import sync
 from homeserver.media import verify_media

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from client.paths import Paths, PathsInvalid, decode, encode, likely_next
+from client.state.paths import Paths, PathsInvalid, decode, encode, likely_next
 from satchel.errors import ConflictError, NotFoundError, UsageError
 
 GOLDEN = b"""\

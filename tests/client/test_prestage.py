@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from client import prestage
-from client.history import History
-from client.paths import Paths
-from client.power import Power
-from client.prestage import Prestager
-from client.routes import Route
-from client.settings import ClientSettings
+from client.device.power import Power
+from client.device.settings import ClientSettings
+from client.moves import prestage
+from client.moves.history import History
+from client.moves.prestage import Prestager
+from client.moves.routes import Route
+from client.state.paths import Paths
 from tests.client.test_routes import MADE
 from tests.client.world import World, post
 from tests.images.test_manifest import manifest

@@ -12,11 +12,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from client.device.settings import HOME
 from client.fronts import proxy as proxies
 from client.fronts.proxy import Proxy
-from client.journal import Journal
-from client.session import Session
-from client.settings import HOME
+from client.session.journal import Journal
+from client.session.session import Session
 from replay import Operation
 from replay.adapters import http
 from satchel.errors import ConflictError

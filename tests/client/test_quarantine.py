@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from client import quarantine
-from client.surrogate_keys import SurrogateBanned, SurrogateKeys
+from client.moves import quarantine
+from client.state.surrogate_keys import SurrogateBanned, SurrogateKeys
 from replay import Operation
 from replay.frames import Frame
 from tests.client.test_runner import replica_states

@@ -12,16 +12,16 @@ from typing import Any
 import httpx
 import pytest
 
-from client import pace, reads
-from client.answers import Answer
-from client.feed import Feed, FeedState
-from client.history import History
-from client.journal import Journal
-from client.pace import Pace
-from client.planner import Plan, Planner
-from client.routes import Prediction, Route, Situation
-from client.session import NoResponse, Session
-from client.settings import HOME, ClientSettings, Policy
+from client.device.settings import HOME, ClientSettings, Policy
+from client.moves.history import History
+from client.moves.planner import Plan, Planner
+from client.moves.routes import Prediction, Route, Situation
+from client.session import pace, reads
+from client.session.answers import Answer
+from client.session.feed import Feed, FeedState
+from client.session.journal import Journal
+from client.session.pace import Pace
+from client.session.session import NoResponse, Session
 from replay import Operation
 from replay.adapters import http
 from satchel.errors import NotFoundError

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from client.device.settings import HOME
 from client.fronts import open_front
-from client.journal import Journal
-from client.reads import read_only
-from client.session import Session
-from client.settings import HOME
+from client.session.journal import Journal
+from client.session.reads import read_only
+from client.session.session import Session
 from replay import Operation
 from replay.adapters import redis
 from satchel.errors import ConflictError, UnsupportedError

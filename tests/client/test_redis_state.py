@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from client.device.settings import HOME
 from client.fronts import open_front
-from client.journal import Journal
-from client.session import Session
-from client.settings import HOME
+from client.session.journal import Journal
+from client.session.session import Session
 from replay import Operation
 from replay.adapters import redis
 from satchel.ids import OperationNumber

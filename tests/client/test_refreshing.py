@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from chunkstore import Media, Store, TableRoot, split_refs
-from client.refreshing import Refresher
+from client.medium.refreshing import Refresher
 from images import Manifest, Signed, checkpoints_on, write_checkpoints
 from replica import RESUME, Access, Profile, Run, encode_delta, encode_profile, observed
 from satchel.errors import StateError

@@ -4,9 +4,9 @@
 
 from pathlib import Path
 
-from client.reception import Reception, signal_dbm
+from client.device.reception import Reception, signal_dbm
+from client.moves.routes import Prediction, Route
 from client.roaming import Offer, expected_operations, worth
-from client.routes import Prediction, Route
 
 HEAD = "Inter-| sta-|   Quality        |\n face | tus | link level noise |\n"
 

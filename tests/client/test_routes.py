@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.cli.plan import row
-from client.history import KEPT, History, MovesInvalid, decode, encode
-from client.routes import (
+from client.moves.history import KEPT, History, MovesInvalid, decode, encode
+from client.moves.routes import (
     CACHE,
     FIRST_HOME_RATE,
     FIRST_RATE,

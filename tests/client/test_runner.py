@@ -14,12 +14,12 @@ import pytest
 
 from chunkstore import Media, MediaNotFound
 from client import Runner
-from client.checkpoints import CheckpointDamaged, CheckpointRefused
-from client.endpoints import SurrogateEndpoint
 from client.fronts.proxy import Proxy
-from client.history import History
-from client.replicas import Replicas
-from client.sources import media_app
+from client.moves.history import History
+from client.moves.replicas import Replicas
+from client.moves.sources import media_app
+from client.session.checkpoints import CheckpointDamaged, CheckpointRefused
+from client.session.endpoints import SurrogateEndpoint
 from replica import ReplicaState
 from satchel.errors import (
     AccessError,
@@ -490,7 +490,7 @@ def test_close_ends_a_replica_that_is_being_brought_up(
     never: Any = Held()
     for app in ("media_app", "relay_app"):
         monkeypatch.setattr(
-            f"client.sources.{app}",
+            f"client.moves.sources.{app}",
             lambda source, operations, way, *_: media_app(never, operations, way),
         )
     errors: list[Exception] = []

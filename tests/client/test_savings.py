@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.savings import KEPT, Lead, Saved, Savings, SavingsInvalid, decode, encode, saved_since
+from client.state.savings import (
+    KEPT,
+    Lead,
+    Saved,
+    Savings,
+    SavingsInvalid,
+    decode,
+    encode,
+    saved_since,
+)
 from tests.client.test_cli import Person
 from tests.client.world import World, post
 from tests.needs import requires

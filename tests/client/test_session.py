@@ -10,13 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from client import feed as feeds
-from client.answers import Answer
-from client.comparison import Divergence
-from client.feed import FeedState
-from client.journal import Journal
-from client.session import NoResponse, NotStable, Session
-from client.settings import HOME
+from client.device.settings import HOME
+from client.session import feed as feeds
+from client.session.answers import Answer
+from client.session.comparison import Divergence
+from client.session.feed import FeedState
+from client.session.journal import Journal
+from client.session.session import NoResponse, NotStable, Session
 from satchel.errors import (
     CapacityError,
     ConflictError,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from client.surrogate_keys import (
+from client.state.surrogate_keys import (
     NAME,
     PROOFS_LIMIT,
     Pinned,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from client.replicas import AWAIT_RUNNING, WAITING
-from client.routes import Route
-from client.tracing import CLIENT, Clock, HostSpans, MoveTrace, chrome, unexplained
+from client.moves.replicas import AWAIT_RUNNING, WAITING
+from client.moves.routes import Route
+from client.moves.tracing import CLIENT, Clock, HostSpans, MoveTrace, chrome, unexplained
 from satchel.spans import SPANS_KEPT, Span, Spans, process_began
 from tests.client.world import World, post
 from tests.needs import requires

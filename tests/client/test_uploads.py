@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from client.device.settings import HOME
 from client.fronts.proxy import Proxy
-from client.journal import Journal
-from client.long_request import upload
-from client.session import Session
-from client.settings import HOME
+from client.session.journal import Journal
+from client.session.long_request import upload
+from client.session.session import Session
 from replay import AgentChannel, Operation
 from replay.adapters import http
 from satchel.ids import OperationNumber

@@ -17,8 +17,8 @@ import httpx
 
 from chunkstore import Media
 from client import ClientSettings, Runner
-from client.checkpoints import NOTHING, Accepted
 from client.fronts.proxy import Proxy
+from client.session.checkpoints import NOTHING, Accepted
 from homeserver import Home, HomeSettings
 from homeserver.api import MAX_BODY, home_app
 from homeserver.carry import carry

@@ -32,7 +32,7 @@ from chunkstore import (
     decode_places,
     media_uuid,
 )
-from client.settings import ClientSettings
+from client.device.settings import ClientSettings
 from homeserver.settings import HomeSettings
 from images import (
     Manifest,

@@ -30,7 +30,7 @@ from hypothesis import HealthCheck, seed, settings
 from zeroconf import ServiceInfo
 
 from chunkstore import MediaSealed, SealKeys, new_seal
-from client.proof import Proof, ProofInvalid
+from client.session.proof import Proof, ProofInvalid
 from client.uplink.resolver import BadQuestion, read_question
 from replay.adapters import http, rfb
 from replay.operations import Operation, RecordInvalid

@@ -13,8 +13,8 @@ import pytest
 
 from client.fronts import open_front
 from client.fronts.screen import Screen
-from client.journal import Journal
-from client.session import Session
+from client.session.journal import Journal
+from client.session.session import Session
 from images import Rehearsal
 from replay import Operation
 from replay.adapters import rfb

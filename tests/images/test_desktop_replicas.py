@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from client.device.settings import HOME
 from client.fronts.desktop import Desktop
-from client.journal import Journal
-from client.session import Session
-from client.settings import HOME
+from client.session.journal import Journal
+from client.session.session import Session
 from homeserver import Home, HomeSettings
 from hypervisor import QemuDriver
 from replay.adapters import rfb

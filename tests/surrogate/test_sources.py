@@ -13,9 +13,9 @@ import flask
 import pytest
 
 from chunkstore import Below, Media, Store, TableRoot, places_missing, split_refs
-from client.foreground import Foreground
-from client.pacing import Way
-from client.sources import media_app
+from client.device.foreground import Foreground
+from client.device.pacing import Way
+from client.moves.sources import media_app
 from homeserver.api import home_app
 from satchel.errors import SatchelError
 from satchel.ids import ZERO_REF, ChunkRef

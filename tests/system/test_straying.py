@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from client.quarantine import RESTARTS
+from client.moves.quarantine import RESTARTS
 from images import Recipe, build
 from images.recipe import SHIPPED
 from replay import agent_program

@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The surrogates that a client could go to: those announced on this network and those in
+client.toml, and how near each is."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from client.device.settings import ClientSettings
+from wire import Peer, Seen, round_trip
+
+AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class Nearby:
+    """name: as it announces itself, or client.toml has it; known: its name in client.toml, or None;
+    round_trip_seconds: None where nothing answers; announced: it is on this network, and says of
+    itself what follows. None of that is proved."""
+
+    name: str
+    known: str | None
+    address: str
+    port: int
+    round_trip_seconds: float | None
+    announced: bool
+    runs: tuple[str, ...] = ()
+    load: int | None = None
+    price: str = ""
+    version: str = ""
+
+
+def nearby(settings: ClientSettings, seen: Sequence[Seen]) -> list[Nearby]:
+    """The nearest first, and last those that do not answer. Takes seconds: each is asked."""
+    places = {name: _place(peer) for name, peer in settings.surrogates.items()}
+    announced = {(one.address, one.announcement.port): one.announcement for one in seen}
+    everywhere = list(dict.fromkeys([*announced, *places.values()]))
+    if not everywhere:
+        return []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        times = dict(zip(everywhere, pool.map(lambda at: round_trip(*at), everywhere), strict=True))
+    rows = []
+    for at in everywhere:
+        known = next((name for name, place in places.items() if place == at), None)
+        said = announced.get(at)
+        rows.append(
+            Nearby(
+                name=said.name if said else known or "",
+                known=known,
+                address=at[0],
+                port=at[1],
+                round_trip_seconds=times[at],
+                announced=said is not None,
+                runs=said.runs if said else (),
+                load=said.load if said else None,
+                price=said.price if said else "",
+                version=said.version if said else "",
+            )
+        )
+    return sorted(
+        rows, key=lambda row: (row.round_trip_seconds is None, row.round_trip_seconds or 0)
+    )
+
+
+def _place(peer: Peer) -> tuple[str, int]:
+    """Address and port; the name where it has no address now."""
+    host = peer.host
+    with contextlib.suppress(OSError):
+        host = str(socket.getaddrinfo(host, peer.port, type=socket.SOCK_STREAM)[0][4][0])
+    return host, peer.port

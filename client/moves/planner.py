@@ -1,0 +1,271 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a session knows when it plans a move: see client.moves.routes for what follows from it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from client.device.settings import HOME, ClientSettings
+from client.moves.history import History
+from client.moves.routes import (
+    CACHE,
+    Made,
+    Prediction,
+    Route,
+    Situation,
+    break_even,
+    predict,
+    replay_pace,
+    was_there,
+)
+from client.session.checkpoints import handed_over, verified
+from client.session.endpoints import SurrogateEndpoint
+from client.session.feed import FINAL, Feed, FeedState
+from client.session.home import HomeService
+from client.session.session import Session
+from images import Manifest
+from satchel.errors import SatchelError, StateError, UnavailableError
+from satchel.moments import written_now
+
+logger = logging.getLogger(__name__)
+
+GIVER_SECONDS = 2.0
+"""How long planning waits for a surrogate that may be a giver: after a walk its link takes a second
+to stand again. One that takes longer is no good giver: the person may be out of its reach."""
+
+ASKED_GIVER_SECONDS = 20.0
+"""The same where a hand-over was asked for."""
+
+LOOK_SECONDS = 0.1
+
+CHANGED_BLOCK_BYTES = 1200
+"""What a changed block takes in a hand-over, compressed with its like."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The routes to a replica on a surrogate, the fastest first. break_even: see routes;
+    stay: what an operation takes without a move, in seconds, by replica, the fastest first."""
+
+    surrogate: str
+    situation: Situation
+    routes: list[Prediction]
+    break_even: int | None = None
+    stay: dict[str, float] = field(default_factory=dict)
+
+    def of(self, route: Route | None) -> Prediction | None:
+        """The prediction for that route, None where it is none; by default the fastest."""
+        return next((p for p in self.routes if route in (None, p.route)), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """For `satchel plan`."""
+        return {
+            "surrogate": self.surrogate,
+            "operations": self.situation.replayed,
+            "seconds_per_operation": self.situation.pace,
+            "routes": [asdict(p) | {"route": p.route.value} for p in self.routes],
+            "break_even_operations": self.break_even,
+            "stay": self.stay,
+        }
+
+
+@dataclass(frozen=True)
+class Begin:
+    """What a replica is resumed from, and who handed it over. seconds: until that was there;
+    paused_seconds: how long the machine stood still there for it; pages, touched: see
+    HandedOver."""
+
+    manifest: Manifest
+    seconds: float = 0.0
+    changed: dict[str, Any] | None = None
+    pages: dict[str, Any] | None = None
+    giver: SurrogateEndpoint | None = None
+    paused_seconds: float = 0.0
+    touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+class Planner:
+    """Of one session. Thread-safe."""
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        service: str,
+        session: Session,
+        home: HomeService | None,
+        surrogates: Mapping[str, SurrogateEndpoint],
+    ) -> None:
+        self._settings = settings
+        self._service = service
+        self._session = session
+        self._home = home
+        self._surrogates = surrogates
+        self._history = History.of(settings.state, service)
+
+    def plan(
+        self, surrogate: str, checkpoint: Manifest, *, media: bool, route: Route | None = None
+    ) -> Plan:
+        """media: whether they have the checkpoint and may be used; route: the only one that
+        matters, by default all do.
+
+        Asks another surrogate where a hand-over matters. Raises NotFoundError for an unknown one.
+        """
+        self._settings.surrogate(surrogate)
+        givers = self._givers(silent=route is Route.HANDOVER)
+        others = [g for g in givers if g.name != surrogate]
+        giver = others[0] if others and route in (None, Route.HANDOVER) else None
+        made, of_others = self._history.moves(), self._history.of_others()
+        patience = ASKED_GIVER_SECONDS if route else GIVER_SECONDS
+        changed = _changed(giver, patience) if giver else None
+        home = self._stateful_home(silent=route is Route.FRESH)
+        now = self._situation(
+            surrogate, checkpoint, made, media=media, home=home, giver=giver, changed=changed
+        )
+        routes = predict(now, surrogate, made, of_others)
+        least = break_even(now, surrogate, made, of_others)
+        routes = [p for p in routes if route in (None, p.route)]
+        return Plan(surrogate, now, routes, least, self._paces())
+
+    def begin(self, route: Route, checkpoint: Manifest) -> Begin:
+        """Have what a route begins with. Raises StateError where there is no such route, and what
+        whoever is asked raises."""
+        began = time.monotonic()
+        if route is Route.REPLAY:
+            return Begin(checkpoint)
+        if route is Route.HANDOVER and (givers := self._givers(silent=True)):
+            handed = givers[0].hand_over()
+            manifest = handed_over(checkpoint, handed, self._session.journal)
+            return Begin(
+                manifest,
+                time.monotonic() - began,
+                changed=handed.changed,
+                pages=handed.pages,
+                giver=givers[0],
+                paused_seconds=handed.paused_seconds,
+                touched=handed.touched,
+            )
+        if route is Route.FRESH and self._home and self._session.stateful:
+            self._home.take_checkpoint()
+            signers = self._settings.allowed_signers
+            manifest = verified(self._service, *self._home.checkpoint(), HOME, signers)
+            return Begin(manifest, time.monotonic() - began)
+        needs = {
+            Route.HANDOVER: "no surrogate has a replica that takes part and keeps state",
+            Route.FRESH: "it needs home, and a service that keeps state",
+        }
+        what = f"{self._service} cannot go there by {route.value}"
+        raise StateError(what, why=needs[route], fix=f"go by {Route.REPLAY.value}")
+
+    def note(
+        self,
+        plan: Plan,
+        prediction: Prediction,
+        *,
+        asked: float,
+        replayed: int,
+        replaying: float,
+        seconds: float,
+    ) -> None:
+        """Remember a move: seconds before anything flowed, operations executed again and the
+        seconds of that (see BroughtUp), seconds in all until it had joined. One of a stateless
+        service has read nothing by then: it is remembered when it has, with the seconds that the
+        first read takes.
+        """
+        stateful = self._session.stateful
+        made = Made(
+            at=written_now(),
+            surrogate=plan.surrogate,
+            route=prediction.route,
+            near=HOME if prediction.route is Route.FRESH else plan.situation.near,
+            bytes=sum(prediction.bytes.values()),
+            asked_seconds=asked,
+            replayed=replayed if stateful else 1,
+            replay_seconds=replaying if stateful else 0.0,
+            seconds=seconds,
+            predicted=prediction.seconds,
+        )
+        if stateful:
+            self._history.add(made)
+        elif feed := self._session.feed(plan.surrogate):
+            feed.first_read.add_done_callback(
+                lambda read: self._history.add(replace(made, seconds=seconds + read.result()))
+            )
+
+    def _situation(
+        self,
+        surrogate: str,
+        checkpoint: Manifest,
+        made: Sequence[Made],
+        *,
+        media: bool,
+        home: bool,
+        giver: SurrogateEndpoint | None,
+        changed: int | None,
+    ) -> Situation:
+        replaying = replay_pace(made)
+        stateful = self._session.stateful
+        near = "media" if media else HOME
+        if was_there(surrogate, checkpoint.created, made):
+            near = CACHE
+        return Situation(
+            replayed=max(0, self._session.last - checkpoint.operation) if stateful else 0,
+            pace=replaying or min(self._paces().values(), default=None),
+            first=sum(root.size for root in checkpoint.first_roots()),
+            changed=changed,
+            home=home,
+            near=near,
+            giver=giver.name if giver else "",
+            answers=not stateful,
+        )
+
+    def _paces(self) -> dict[str, float]:
+        """See Plan.stay."""
+        joined = [f for f in self._session.feeds() if f.state is FeedState.JOINED]
+        paces = {feed.name: pace for feed in joined if (pace := feed.pace.median()) is not None}
+        return dict(sorted(paces.items(), key=lambda item: item[1]))
+
+    def _stateful_home(self, *, silent: bool) -> bool:
+        """Whether home can take a checkpoint. silent: see `_givers`."""
+        feed = self._session.feed(HOME) if self._session.stateful else None
+        return feed is not None and _takes_part(feed, silent=silent)
+
+    def _givers(self, *, silent: bool) -> list[SurrogateEndpoint]:
+        """The replicas on surrogates that can be handed over, the furthest first: those that have
+        joined. silent: also while nothing is heard of them, as after a walk. They may be out of
+        reach, so nobody waits for them who did not ask for a hand-over."""
+        if not self._session.stateful:
+            return []
+        there = dict(self._surrogates)  # one may be ended meanwhile
+        feeds = [self._session.feed(name) for name in there]
+        joined = [f for f in feeds if f and _takes_part(f, silent=silent)]
+        return [there[f.name] for f in sorted(joined, key=lambda feed: -feed.cursor)]
+
+
+def _takes_part(feed: Feed, *, silent: bool) -> bool:
+    """Whether that replica has joined. silent: and also while nothing is heard of it."""
+    if feed.state in FINAL:
+        return False
+    return feed.state is FeedState.JOINED or (silent and feed.joined.is_set())
+
+
+def _changed(giver: SurrogateEndpoint, patience: float) -> int | None:
+    """Bytes that it would have to hand over; None where it does not answer in so many seconds."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            volumes = giver.status(timeout=max(LOOK_SECONDS, deadline - time.monotonic())).volumes
+            break
+        except UnavailableError as error:
+            if time.monotonic() > deadline:
+                logger.info("%s hands nothing over: %s", giver.name, error)
+                return None
+            time.sleep(LOOK_SECONDS)
+        except SatchelError as error:
+            logger.info("%s hands nothing over: %s", giver.name, error)
+            return None
+    return sum(part.dirty for volume in volumes for part in volume.parts) * CHANGED_BLOCK_BYTES

@@ -1,0 +1,14 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""One service in use: every operation goes to every replica, and the first response wins.
+
+- session: what programs ask of the service; answers: what they get
+- journal: the operations in order, durable before any replica sees them
+- feed: one replica's cursor into the journal; endpoints: a replica, as a feed sees it; home: what
+  it is asked
+- pace: how long a replica took of late; reads: to whom goes what changes nothing
+- long_answer, long_request: those that go in pieces
+- comparison: what replicas answered, compared with home; provisional: what home has not confirmed
+- evidence, proof: what is kept, and given to others, of an answer that differed
+- checkpoints: from which one a session goes on; parking: it leaves home; ending: what it tells home
+"""

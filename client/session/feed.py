@@ -1,0 +1,432 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""One replica's cursor into the journal: catching up and keeping up are the same loop.
+
+    CATCHING UP --little is left--> JOINED
+         ^                            |
+         |        no answer           v
+         +------- an answer ------ SILENT --patience is over, or an answer that ends it--> LOST
+    any --an answer that differs from home's--> QUARANTINED
+    any --end--> ENDED
+
+A replica that does not answer is asked again for what it was asked before: it executes nothing
+twice. One that says that the operations do not follow its last one is asked where it is.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from client.session.pace import BATCH, CatchUp, Pace, Portion
+from replay import Begun, Early, Operation, Response
+from satchel.errors import (
+    CapacityError,
+    IntegrityError,
+    SatchelError,
+    StateError,
+    UnavailableError,
+)
+from satchel.ids import OperationNumber
+from satchel.ticks import TICK_SECONDS, next_tick
+
+logger = logging.getLogger(__name__)
+
+FAR = 4 * BATCH
+"""Operations by which a replica is so far behind that others answer before it."""
+
+BACKOFF_SECONDS = (0.1, 0.3, 1.0, 2.0)
+"""Between attempts to reach a replica that does not answer; the last one repeats."""
+
+PASSING = (UnavailableError, StateError, CapacityError)
+"""What a replica may get over: one whose disk is full, too, as soon as there is room."""
+
+REST_SECONDS = 2.0
+"""How long it is waited until a feed has noticed that it is to rest."""
+
+HEARTBEAT_SECONDS = 15.0
+"""After so long without an operation, or a tick less, a replica is asked where it is: it hears that
+we are there, and we hear when it is not."""
+
+LOOK_SECONDS = 0.5
+SHORTEST_SECONDS = 0.01
+
+
+@dataclass(eq=False)
+class Read:
+    """One read that waits for its first response. asked: who was asked; heard: who has answered.
+
+    asked_at: when the last one of them was; leader: who gave the response that counts; apart: the
+    feed of home, where the read is a sample: it and all that are asked answer in any case.
+    """
+
+    operation: Operation
+    asked: list[Feed] = field(default_factory=list)
+    heard: set[Feed] = field(default_factory=set)
+    asked_at: float = 0.0
+    response: Response | None = None
+    leader: Feed | None = None
+    apart: Feed | None = None
+
+    def wanted_of(self, feed: Feed) -> bool:
+        """Whether that replica is to answer it."""
+        wanted = self.response is None or self.apart is not None
+        return wanted and feed not in self.heard and (feed in self.asked or feed is self.apart)
+
+    @property
+    def over(self) -> bool:
+        """Whether it is answered, and a sample by everybody who is going to."""
+        asked = [*self.asked, self.apart] if self.apart else []
+        return self.response is not None and all(
+            feed in self.heard or feed is None or feed.state in FINAL for feed in asked
+        )
+
+
+class Endpoint(Protocol):
+    """A replica as a feed sees it. Used by one thread."""
+
+    name: str
+
+    @property
+    def patience(self) -> float:
+        """Seconds without an answer after which the replica counts as lost."""
+
+    def execute(self, operations: Sequence[Operation]) -> Iterable[Response | Early | Begun]:
+        """Execute in order, at most once by number; each response as soon as it is there, before
+        it early answers where the service makes any, and that a long one has begun. Those
+        that are no longer known are left out, all of them or the first. Where something is wrong
+        they end, and whoever asks for the next is told. Raises UnavailableError, StateError when
+        the operations do not follow its last."""
+
+    def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
+        """Of a long answer; see long_answer. Other threads' calls may be under way."""
+
+    def forget(self, number: OperationNumber) -> None:
+        """Likewise: have the rest of it said to nobody."""
+
+    def read(self, operations: Sequence[Operation]) -> list[Response]:
+        """Execute what changes nothing and does not count; a response for each, in order. Raises
+        as `execute`."""
+
+    def position(self) -> OperationNumber:
+        """The last operation that the replica has. Tells it that the client is there."""
+
+
+class Listener(Protocol):
+    """Who is told what a feed sees; called from the feed's thread."""
+
+    def wanted(self, feed: Feed, limit: int) -> list[Operation]:
+        """What to send next; waits a little and gives nothing where there is nothing."""
+
+    def arrived(self, feed: Feed, response: Response) -> None: ...
+
+    def said_early(self, feed: Feed, early: Early) -> None: ...
+
+    def begun(self, feed: Feed, number: OperationNumber) -> None:
+        """A long answer has begun; returns when it need not be had from that replica."""
+
+    def reads(self, feed: Feed, limit: int) -> Sequence[Read]:
+        """What this replica is to read now; asked again it is the same, if it is still wanted."""
+
+    def read(self, feed: Feed, reads: Sequence[Read], responses: list[Response]) -> None: ...
+
+    def sent(self, size: int, *, apart: bool) -> None:
+        """So many bytes were sent to a replica; apart: for reads."""
+
+    def lost(self, feed: Feed, error: SatchelError) -> None: ...
+
+
+class FeedState(enum.Enum):
+    CATCHING_UP = "catching up"
+    JOINED = "joined"
+    SILENT = "silent"
+    LOST = "lost"
+    QUARANTINED = "quarantined"
+    ENDED = "ended"
+
+
+FINAL = (FeedState.LOST, FeedState.QUARANTINED, FeedState.ENDED)
+
+
+class Feed:
+    """A thread that keeps one replica at the journal's end.
+
+    cursor: the last operation whose response was heard, or that the replica said it has.
+    error: the last fault, None while it answers.
+    pace: how long single operations took of late; catch_up: those until it joined.
+    first_read: the seconds that the first read here took, once there was one.
+    called: set when there is something else to do than to wait for operations.
+    aim: the journal's end when it was last asked what to send; None before that.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, cursor: OperationNumber | None, listener: Listener
+    ) -> None:
+        """cursor: None where only the replica can say"""
+        self.endpoint = endpoint
+        self.cursor = cursor or OperationNumber(0)
+        self.joined = threading.Event()
+        self.pace = Pace()
+        self.catch_up = CatchUp()
+        self.first_read: Future[float] = Future()
+        self.aim: OperationNumber | None = None
+        self._portion = Portion()
+        self.error: SatchelError | None = None
+        self._placed = cursor is not None
+        self._heard = time.monotonic()
+        self._reads_since: float | None = None
+        self._silent_since: float | None = None
+        self._attempts = 0
+        self._listener = listener
+        self._changing = threading.Lock()
+        self._state = FeedState.CATCHING_UP
+        self._ending = threading.Event()
+        self._wake: Callable[[], None] | None = None
+        self._asleep = threading.Event()
+        self.called = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"feed-{endpoint.name}", daemon=True)
+
+    @property
+    def name(self) -> str:
+        return self.endpoint.name
+
+    @property
+    def state(self) -> FeedState:
+        return self._state
+
+    @property
+    def heard_at(self) -> float:
+        """When the replica last answered anything (monotonic); before that, when the feed began."""
+        return self._heard
+
+    @property
+    def answers(self) -> bool:
+        """Whether the replica is there, as far as is known."""
+        return self._state in (FeedState.CATCHING_UP, FeedState.JOINED)
+
+    @property
+    def distance(self) -> float:
+        """Seconds that an operation takes here: those of late, and no less than what a read that
+        is under way has taken already. 0 while nothing is known."""
+        began, usual = self._reads_since, self.pace.median() or 0.0
+        return usual if began is None else max(usual, time.monotonic() - began)
+
+    def is_before(self, number: OperationNumber) -> bool:
+        """Whether the replica is known to have nothing from that operation on."""
+        return self._placed and self.cursor < number
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing is said to the replica until there is something to do."""
+        return self._wake is not None
+
+    def rest(self, wake: Callable[[], None]) -> bool:
+        """Say nothing until there is something to do. Whether it says nothing any more; it does
+        where it is not told so in REST_SECONDS, and then it goes on.
+
+        wake: is called before it says something again, on its thread; may raise SatchelError
+        """
+        self._asleep.clear()
+        self._wake = wake
+        self.called.set()
+        if self._asleep.wait(REST_SECONDS):
+            return self.resting
+        self._wake = None
+        return False
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        """Send nothing more. Returns at once; the operation under way may still be answered."""
+        self._ending.set()
+        self.called.set()
+
+    def give_up(self, error: SatchelError) -> None:
+        """The replica is lost: send nothing more. Any thread, the feed's own as well."""
+        self.error = error
+        if self._change(FeedState.LOST):
+            self.end()
+            self._listener.lost(self, error)
+
+    def quarantine(self, error: SatchelError) -> bool:
+        """What the replica answers is not believed any more: send nothing more, hear nothing. Any
+        thread; whether it had not ended before."""
+        if not self._change(FeedState.QUARANTINED):
+            return False
+        self.error = error
+        self.end()
+        return True
+
+    def join(self, timeout: float) -> bool:
+        """Whether its thread has ended, waiting up to `timeout` seconds for that."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def reached_end(self) -> None:
+        """The replica has executed almost everything that there is; it keeps up from here on."""
+        if self._state is FeedState.CATCHING_UP and self._change(FeedState.JOINED):
+            self.joined.set()
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            try:
+                self._step()
+            except SatchelError as error:
+                if self._ending.is_set():
+                    break  # what it was asked before it was ended is wanted no more
+                self._placed = self._placed and not isinstance(error, StateError)
+                if not (isinstance(error, PASSING) and self._bear(error)):
+                    return self.give_up(error)
+            except Exception as error:
+                logger.exception("%s", self.name)
+                return self.give_up(SatchelError(f"{self.name} failed here", why=repr(error)))
+        self._change(FeedState.ENDED)
+        return None
+
+    def _step(self) -> None:
+        """Read or send what there is, or wait a little for something. Operations that were sent
+        before and not answered are sent again: only so their responses are heard."""
+        if self._wake is not None and self._nothing_to_do():
+            return
+        if not self._placed:
+            self.cursor = self.endpoint.position()
+            self._placed = True
+        elif self._state is FeedState.SILENT or time.monotonic() >= self._heartbeat_due:
+            self.endpoint.position()
+            self._heard = time.monotonic()
+        if not self._read():
+            operations = self._listener.wanted(self, self._at_once())
+            if self._ending.is_set():
+                return
+            if not operations:
+                self._answered()
+                return
+            self._send(operations)
+        self._heard = time.monotonic()
+
+    @property
+    def pause(self) -> float:
+        """Seconds until there may be something to do of which nobody tells."""
+        if self.resting:
+            return LOOK_SECONDS
+        left = self._heartbeat_due - time.monotonic()
+        return min(LOOK_SECONDS, max(left, SHORTEST_SECONDS))
+
+    @property
+    def _heartbeat_due(self) -> float:
+        """At the last tick before it is so long ago that anything was heard."""
+        tick = min(TICK_SECONDS, HEARTBEAT_SECONDS)
+        return next_tick(tick, self._heard + HEARTBEAT_SECONDS - tick)
+
+    def _nothing_to_do(self) -> bool:
+        """While it rests: whether that goes on. Else the replica is asked anew where it is."""
+        self._asleep.set()
+        if not self._listener.wanted(self, 1) and not self._listener.reads(self, 1):
+            return True
+        wake, self._wake = self._wake, None
+        self._placed = False
+        if wake is not None:
+            wake()
+        return False
+
+    def _send(self, operations: Sequence[Operation]) -> None:
+        self._listener.sent(sum(op.record_size for op in operations), apart=False)
+        began = time.monotonic()
+        self._hear(operations)
+        seconds = time.monotonic() - began
+        self._portion.note(len(operations), seconds)
+        if len(operations) == 1:
+            self.pace.note(seconds)
+
+    def _hear(self, operations: Sequence[Operation]) -> None:
+        """Take each response as it comes. Whatever has none when they end is sent again, unless
+        there was none at all: then they were executed long ago."""
+        last, heard = operations[-1].number, False
+        for response in self.endpoint.execute(operations):
+            if not self.cursor < response.number <= last:
+                what = f"{self.name} answers operation {response.number}"
+                raise IntegrityError(what, why=f"{self.cursor + 1} to {last} were asked for")
+            self._answered()
+            if isinstance(response, Early):
+                self._listener.said_early(self, response)
+                continue
+            if isinstance(response, Begun) or response.long:
+                self._listener.begun(self, response.number)
+            if isinstance(response, Begun):
+                continue
+            self.cursor, heard = response.number, True
+            if not self.joined.is_set():
+                self.catch_up.note(self.cursor)
+            self._listener.arrived(self, response)
+        if not heard:
+            self.cursor = last
+            self._answered()
+
+    def _at_once(self) -> int:
+        """How many operations are sent at once: few, where a read may have to wait for them."""
+        lags = self.aim is not None and self.aim - self.cursor > FAR
+        few = self.first_read.done() and self._state is FeedState.JOINED and not lags
+        return self._portion.size if few else BATCH
+
+    def _read(self) -> bool:
+        """Read what there is to read now; whether there was anything."""
+        reads = self._listener.reads(self, BATCH)
+        if not reads or self._ending.is_set():
+            return False
+        operations = [read.operation for read in reads]
+        self._listener.sent(sum(op.record_size for op in operations), apart=True)
+        self._reads_since = began = time.monotonic()
+        try:
+            responses = self.endpoint.read(operations)
+        finally:
+            self._reads_since = None
+        seconds = time.monotonic() - began
+        if len(operations) == 1:
+            self.pace.note(seconds)
+        if len(responses) != len(operations):
+            raise IntegrityError(f"{self.name} answers {len(responses)} of {len(operations)} reads")
+        self._answered()
+        self._listener.read(self, reads, responses)
+        if not self.first_read.done():
+            self.first_read.set_result(seconds)
+        return True
+
+    def _answered(self) -> None:
+        if self._state in FINAL:
+            return  # its error is why
+        self.error = None
+        self._silent_since, self._attempts = None, 0
+        if self._state is FeedState.SILENT:
+            self._change(FeedState.CATCHING_UP)
+
+    def _bear(self, error: SatchelError) -> bool:
+        """Wait until the next attempt; False when patience is over."""
+        now = time.monotonic()
+        self._silent_since = self._silent_since or now
+        if now - self._silent_since > self.endpoint.patience:
+            return False
+        if str(self.error) != str(error):
+            logger.warning("%s: %s", self.name, error)
+        self.error = error
+        self._change(FeedState.SILENT)
+        self._ending.wait(BACKOFF_SECONDS[min(self._attempts, len(BACKOFF_SECONDS) - 1)])
+        self._attempts += 1
+        return True
+
+    def _change(self, state: FeedState) -> bool:
+        """The one place where the state changes; False from a final one."""
+        with self._changing:
+            if self._state in FINAL:
+                return False
+            if state is not self._state:
+                logger.info("%s: %s", self.name, state.value)
+                self._state = state
+            return True
