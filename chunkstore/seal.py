@@ -12,7 +12,7 @@ that home has not signed.
 A rotation gives the medium another key. What is written from then on is sealed under that; what is
 there stays, so whoever has the newest key has those before as well. The second key is in
 `satchel/key-2.age`, with the first one behind it, and so on. The steps of a rotation are in
-homeserver/rotation.py.
+homeserver/media/rotation.py.
 """
 
 from __future__ import annotations

@@ -2,23 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The home server: where a service lives for good.
 
-- records: what home keeps of a service on disk: its description and its checkpoints
-- shelf: a folder with a record for each of something
-- machines: every replica of a home; rehearsals of new checkpoints
-- service: a live service: its log, its first-class replica, the client that holds it
-- lease: which client may number a service's operations
-- settling: the store gets smaller in the background
+- cli: the commands, one file each
+- api: all of home over HTTP; page, metrics, preflight: what its owner sees
+- carried_api: the part of api that is about carried services
 - home: the store and all services of one owner
-- carry: what goes between home and portable media
-- media: what a person does with media: find, look at, verify, recover, eject
-- retention: which versions and checkpoints stay
-- repair: taking what a store has lost from others
-- work: long requests: how far they are, how they are stopped
-- shares: which folders nodes use as one, and the socket at which they join (shares.home)
-- calls: what services' guests ask of them, done once for all replicas
-- uplink: cloud storage that home asks for the mobile
-- api: all of that over HTTP
-- cli: all of that as commands, one file each
+- media: what goes between home and portable media; store: care of the store; edge: nodes of shares
+  at surrogates
+- calls: what guests ask for beyond their machines
+- services: each service's machine, log and checkpoints; shares: which folders nodes use as one, and
+  the socket at which they join (shares.home)
+- settings: home.toml
+- uplink: cloud storage that home asks for the mobile; retention: which versions and checkpoints
+  stay; shelf: folders of things by name; wishes: what a machine is to be; work: long requests
+
+Imports go down this list, and what stands on one line does not know each other (`.importlinter`).
 """
 
 from typing import TYPE_CHECKING
@@ -28,7 +25,7 @@ from satchel.deferred import deferred
 if TYPE_CHECKING:
     from homeserver import shares
     from homeserver.home import Home
-    from homeserver.service import Service
+    from homeserver.services.service import Service
     from homeserver.settings import HomeSettings
 else:
     __getattr__ = deferred(__name__)

@@ -62,12 +62,12 @@ from flask.json.provider import DefaultJSONProvider
 from chunkstore import answering_places
 from homeserver import carried_api
 from homeserver.carried_api import carried_routes
-from homeserver.carry import ALL_OF_IT
-from homeserver.doubtful import Doubtful
 from homeserver.edge import EdgeDoors, ShareGrant
 from homeserver.home import Home
-from homeserver.records import CheckpointNotFound, NewService
-from homeserver.service import Service
+from homeserver.media.carry import ALL_OF_IT
+from homeserver.media.doubtful import Doubtful
+from homeserver.services.records import CheckpointNotFound, NewService
+from homeserver.services.service import Service
 from homeserver.shares import Shares
 from homeserver.uplink import Helper, uplink_routes
 from homeserver.uplink import api as uplink_api

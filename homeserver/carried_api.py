@@ -26,9 +26,9 @@ from typing import Any
 
 import flask
 
-from homeserver.deltas import older_checkpoint, take
 from homeserver.home import Home
-from homeserver.service import Checkpoint
+from homeserver.services.deltas import older_checkpoint, take
+from homeserver.services.service import Checkpoint
 from replica import tables_of
 from satchel.errors import NotFoundError, UsageError
 from satchel.ids import CheckpointId

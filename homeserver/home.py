@@ -15,19 +15,19 @@ from typing import Any
 from cell import Cells
 from chunkstore import MEDIA_KEY_NAMESPACE, Catalog, Sign, Store, StoreFull
 from guestfiles import CallHost, CallKeeper, ShareHost
-from homeserver import upkeep
-from homeserver.call_keepers import CallKeepers
-from homeserver.carry import Carried, Synced, carry, defragment, sync
-from homeserver.doubtful import Doubtful
-from homeserver.egress_doors import EgressDoors
-from homeserver.guests import HomeShares
-from homeserver.machines import HomeClosing, Machines
-from homeserver.records import ServiceRecord, ServiceShelf
+from homeserver.calls.egress_doors import EgressDoors
+from homeserver.calls.guests import HomeShares
+from homeserver.calls.keepers import CallKeepers
+from homeserver.media.carry import Carried, Synced, carry, defragment, sync
+from homeserver.media.doubtful import Doubtful
+from homeserver.media.rotation import Rotated, rotate
 from homeserver.retention import Verdict, forget_volumes, judge_volumes, require_known
-from homeserver.rotation import Rotated, rotate
-from homeserver.service import Service, ServiceView
+from homeserver.services.machines import HomeClosing, Machines
+from homeserver.services.records import ServiceRecord, ServiceShelf
+from homeserver.services.service import Service, ServiceView
 from homeserver.settings import HomeSettings
-from homeserver.settling import BackgroundSettling
+from homeserver.store import upkeep
+from homeserver.store.settling import BackgroundSettling
 from homeserver.wishes import ANYTHING, MachineWish
 from hypervisor import Driver, MachineSpec, Offer
 from images import SIGNATURE_NAMESPACE, BuiltImage, Relocated

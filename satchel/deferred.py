@@ -7,7 +7,7 @@ says what it exports once, as it would without this, where only the type checker
 
     if TYPE_CHECKING:
         from homeserver.home import Home
-        from homeserver.service import Service
+        from homeserver.services.service import Service
     else:
         __getattr__ = deferred(__name__)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import click
 
-from homeserver.doubtful import Doubtful
+from homeserver.media.doubtful import Doubtful
 
 doubtful_option = click.option(
     "--doubtful",

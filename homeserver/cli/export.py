@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from console import json_option, show
-from homeserver import upkeep
 from homeserver.cli.context import Context
+from homeserver.store import upkeep
 from satchel.errors import UsageError
 from satchel.files import new_mode
 

@@ -82,7 +82,7 @@ def attempt(click_context: click.Context, name: str, seconds: float | None, as_j
     has to be carried. Exits with 8, and the end of the console's output, if it does not listen.
     """
     from cell import Cells
-    from homeserver.trial import Trial, to_json
+    from homeserver.services.trial import Trial, to_json
     from hypervisor import QemuDriver
 
     context: Context = click_context.obj

@@ -12,9 +12,9 @@ import click
 
 from chunkstore import Store, StoreFull
 from console import json_option, show
-from homeserver import upkeep
 from homeserver.cli.context import Context
 from homeserver.cli.prune import prune
+from homeserver.store import upkeep
 from images import raw_view
 from satchel.errors import SatchelError
 from satchel.names import check_name

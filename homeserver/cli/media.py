@@ -21,14 +21,14 @@ from chunkstore import (
     new_seal,
 )
 from console import Desktop, bar, json_option, note, show
-from homeserver.budget import LINK_RATE, LINK_SECONDS, parse_size
-from homeserver.carry import ALL_OF_IT
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
-from homeserver.doubtful import Doubtful
 from homeserver.home import media_signing, owner_of
-from homeserver.media import media_contents, recover_media, verify_media
-from homeserver.plugged import sync_plugged
+from homeserver.media.budget import LINK_RATE, LINK_SECONDS, parse_size
+from homeserver.media.care import media_contents, recover_media, verify_media
+from homeserver.media.carry import ALL_OF_IT
+from homeserver.media.doubtful import Doubtful
+from homeserver.media.plugged import sync_plugged
 from homeserver.settings import HomeSettings
 from replay import eject_media
 from satchel.errors import IntegrityError, UsageError

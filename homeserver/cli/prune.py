@@ -10,9 +10,9 @@ import click
 
 from chunkstore import Store, StoreFull
 from console import json_option, show
-from homeserver import upkeep
 from homeserver.cli.context import Context
-from homeserver.records import needed_roots
+from homeserver.services.records import needed_roots
+from homeserver.store import upkeep
 
 
 @click.command("prune")

@@ -11,8 +11,8 @@ import click
 
 from console import bar, json_option, show
 from homeserver.cli.context import Context
-from homeserver.hurt import hurt_text
-from homeserver.repair import open_source, repair
+from homeserver.store.hurt import hurt_text
+from homeserver.store.repair import open_source, repair
 from satchel.errors import IntegrityError
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import click
 
 from console import json_option, show
-from homeserver import upkeep
 from homeserver.cli.context import Context
+from homeserver.store import upkeep
 
 
 @click.command("settle")

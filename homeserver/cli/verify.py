@@ -7,9 +7,9 @@ from __future__ import annotations
 import click
 
 from console import json_option, show
-from homeserver import upkeep
 from homeserver.cli.context import Context
-from homeserver.hurt import hurt_text
+from homeserver.store import upkeep
+from homeserver.store.hurt import hurt_text
 from satchel.errors import IntegrityError
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from guestfiles import CallKeeper
-from homeserver.call_door import CallDoor
+from homeserver.calls.door import CallDoor
 from homeserver.edge.admission import NodeDoor
 from homeserver.edge.grants import GrantShelf, ShareGrant
 from homeserver.shares import Shares

@@ -25,7 +25,7 @@ from chunkstore import (
 )
 from homeserver import Home
 from homeserver.home import media_signing
-from homeserver.media import verify_media
+from homeserver.media.care import verify_media
 from replay import Log
 from satchel.errors import SatchelError
 from satchel.ids import OperationNumber

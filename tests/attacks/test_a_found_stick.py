@@ -13,7 +13,7 @@ from chunkstore import Media, MediaDamaged
 from client import Runner
 from client.session.checkpoints import Accepted
 from client.state.latest import StateOlder
-from homeserver.doubtful import Doubtful
+from homeserver.media.doubtful import Doubtful
 from replay import Log, LogCorrupt, Operation, OperationsDoubtful
 from replay.segments import SEGMENT_LIMIT
 from satchel.files import NotRegular

@@ -23,8 +23,8 @@ from chunkstore import (
 from client import Runner
 from client.session.checkpoints import Accepted
 from homeserver import Service
-from homeserver.doubtful import Doubtful
-from homeserver.media import media_contents, verify_media
+from homeserver.media.care import media_contents, verify_media
+from homeserver.media.doubtful import Doubtful
 from replay import Log, Operation, OperationsDoubtful
 from satchel.errors import UsageError
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber

@@ -18,7 +18,7 @@ import pytest
 
 from chunkstore import Media, MediaDamaged, MediaInClear, require_sealed
 from chunkstore._native import _core
-from homeserver.media import media_contents, recover_media, verify_media
+from homeserver.media.care import media_contents, recover_media, verify_media
 from images import MediaApart, ReaderGone
 from images.apart import CHANNELS
 from satchel.errors import IntegrityError, UnavailableError

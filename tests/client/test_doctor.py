@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from client.cli.doctor import command
-from homeserver.doctor import _counters, excerpt
+from homeserver.services.doctor import _counters, excerpt
 from satchel.errors import NotFoundError, UsageError
 from tests.client.test_quarantine import Straying
 from tests.client.world import World, post

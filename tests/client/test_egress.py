@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from client.carry.outgoing import Outgoing
-from homeserver.egress_doors import EgressDoors
+from homeserver.calls.egress_doors import EgressDoors
 from images import Recipe
 from replay import StreamRelay
 from satchel.errors import NotFoundError

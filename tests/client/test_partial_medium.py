@@ -13,9 +13,9 @@ from chunkstore import Media
 from client.medium.refreshing import Refresher
 from client.runner import Runner
 from client.session.checkpoints import Accepted, CheckpointPartial
-from homeserver.budget import write_part
-from homeserver.carry import sync
-from homeserver.media import verify_media
+from homeserver.media.budget import write_part
+from homeserver.media.care import verify_media
+from homeserver.media.carry import sync
 from images import checkpoints_on, part_of, read_manifest, write_checkpoints
 from satchel.ids import BLOCK_SIZE
 from tests.client.test_refreshing import Given

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from chunkstore import Media
-from homeserver.carry import carry
+from homeserver.media.carry import carry
 from tests.client.commands import SATCHEL, Commands
 from tests.client.test_cli import Person
 from tests.client.world import World, post

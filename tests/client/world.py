@@ -21,8 +21,8 @@ from client.fronts.proxy import Proxy
 from client.session.checkpoints import NOTHING, Accepted
 from homeserver import Home, HomeSettings
 from homeserver.api import MAX_BODY, home_app
-from homeserver.carry import carry
 from homeserver.home import signers_line
+from homeserver.media.carry import carry
 from surrogate import Host, SurrogateSettings
 from surrogate.operator_api import operator_app
 from surrogate.tenant_sockets import TenantSockets

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from guestfiles import CallKeeper, CallRecord, MemberHost
 from guestfiles.kernel import Opcode
-from homeserver.call_door import CallDoor
+from homeserver.calls.door import CallDoor
 from homeserver.shares import Shares
 from satchel.ids import ReplicaId
 from shares.node import Buffer, Member, Node, open_file

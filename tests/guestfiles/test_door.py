@@ -117,7 +117,7 @@ def test_a_stranger_has_no_more_kept_than_it_may(
 ) -> None:
     """What is asked in operations that are not logged waits for them, at home: any number of bytes
     did."""
-    monkeypatch.setattr("homeserver.call_door.UNDER_WAY_BYTES", 100_000)
+    monkeypatch.setattr("homeserver.calls.door.UNDER_WAY_BYTES", 100_000)
     stranger = Stranger(home.socket)
     data = bytes(16384)
     body = struct.pack("<QQIIQII", 0, 0, len(data), 0, 0, 0, 0) + data

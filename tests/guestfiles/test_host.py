@@ -27,7 +27,7 @@ from guestfiles import (
     Served,
     ShareHost,
 )
-from homeserver.call_door import CallDoor
+from homeserver.calls.door import CallDoor
 from homeserver.shares import Shares, ShareShelf
 from replay import AgentChannel, agent_program
 from satchel.ids import ReplicaId

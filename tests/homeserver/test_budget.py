@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from chunkstore import FANOUT, Media, MediaFull, Store, leaves_of, split_refs
-from homeserver.budget import parse_size, write_part
-from homeserver.media import media_contents, recover_media, verify_media
+from homeserver.media.budget import parse_size, write_part
+from homeserver.media.care import media_contents, recover_media, verify_media
 from images import Signed, checkpoints_on, part_of
 from replica import Access, Profile, encode_profile, observed
 from satchel.errors import UsageError

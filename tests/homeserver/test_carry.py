@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from chunkstore import Media, MediaFull, MediaNotFound, MediaReadOnly, Store
-from homeserver import Service, carry
-from homeserver.carry import MediaOfOthers
-from homeserver.media import media_contents
-from homeserver.service import Checkpoint, NotLaunched, OperationsDiffer
+from homeserver import Service
+from homeserver.media.care import carry, media_contents
+from homeserver.media.carry import MediaOfOthers
+from homeserver.services.service import Checkpoint, NotLaunched, OperationsDiffer
 from hypervisor import MachineSpec
 from images import Manifest, checkpoints_on, read_manifest, write_checkpoints
 from overlay import local_resolver

@@ -14,7 +14,7 @@ import pytest
 
 from chunkstore import Store
 from homeserver import Home, HomeSettings
-from homeserver.records import ServiceShelf
+from homeserver.services.records import ServiceShelf
 from hypervisor import QemuDriver
 from images import BuiltImage
 from replay import encode_operations, responses_in

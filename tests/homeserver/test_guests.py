@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from homeserver import HomeSettings
-from homeserver.guests import HomeShares
+from homeserver.calls.guests import HomeShares
 from homeserver.shares import Shares, ShareShelf
 from satchel.errors import NotFoundError
 from shares.home import ShareRecord

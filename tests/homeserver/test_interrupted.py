@@ -20,7 +20,7 @@ import pytest
 
 from chunkstore import Catalog, Media, Store
 from homeserver.api import MAX_BODY, home_app
-from homeserver.media import media_contents, verify_media
+from homeserver.media.care import media_contents, verify_media
 from homeserver.work import Works, WorkStopped
 from satchel.progress import Progress
 from tests.homeserver.conftest import Bench, program_of

@@ -4,7 +4,7 @@
 
 import pytest
 
-from homeserver.lease import Lease, ServiceHeld
+from homeserver.services.lease import Lease, ServiceHeld
 from satchel.names import BadName
 
 

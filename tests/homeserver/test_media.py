@@ -14,9 +14,9 @@ import pytest
 
 from chunkstore import Media, MediaNotFound, find_media, mounted_media
 from homeserver.api import home_app
-from homeserver.carry import ALL_OF_IT
-from homeserver.media import media_contents, recover_media, verify_media
-from homeserver.service import Checkpoint
+from homeserver.media.care import media_contents, recover_media, verify_media
+from homeserver.media.carry import ALL_OF_IT
+from homeserver.services.service import Checkpoint
 from homeserver.work import Works, WorkStopped
 from images import Manifest, write_checkpoints
 from images.manifest import ManifestUnsupported

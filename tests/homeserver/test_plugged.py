@@ -11,7 +11,7 @@ import pytest
 
 from chunkstore import Media, new_seal
 from homeserver.api import MAX_BODY, home_app
-from homeserver.media import media_contents
+from homeserver.media.care import media_contents
 from satchel.errors import AccessError
 from tests.chunkstore.mounts import device
 from tests.homeserver.conftest import Bench, program_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chunkstore import TableRoot
-from homeserver.records import (
+from homeserver.services.records import (
     CheckpointNotFound,
     CheckpointShelf,
     RecordDamaged,

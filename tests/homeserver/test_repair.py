@@ -11,7 +11,7 @@ import flask
 import pytest
 
 from chunkstore import Catalog, Media, Store, split_refs
-from homeserver.repair import Source, open_source, repair
+from homeserver.store.repair import Source, open_source, repair
 from satchel.errors import NotFoundError
 from satchel.ids import CHUNK_REF_SIZE, ChunkRef, chunk_id
 from testbed.sshd import Sshd

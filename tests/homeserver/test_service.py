@@ -12,9 +12,9 @@ import pytest
 
 from chunkstore import ChunkMissing, StoreFull, TableRoot
 from homeserver import Service
-from homeserver.machines import HomeClosing
-from homeserver.records import RecordDamaged
-from homeserver.service import NotExecutedYet, NotLaunched, OperationsDiffer
+from homeserver.services.machines import HomeClosing
+from homeserver.services.records import RecordDamaged
+from homeserver.services.service import NotExecutedYet, NotLaunched, OperationsDiffer
 from hypervisor import FakeMachine, MachineUnsupported
 from images import ImageNotBuilt, Manifest
 from replay import Log, Operation, OperationGap, OperationsCut, Response
@@ -378,7 +378,7 @@ def test_the_newest_checkpoint_is_the_newest_also_after_the_clock_was_put_back(
     service = bench.running()
     with monkeypatch.context() as ahead:
         moment = "2100-01-01T00:00:00.000000+00:00"
-        ahead.setattr("homeserver.service.moment_after", lambda made: moment)
+        ahead.setattr("homeserver.services.service.moment_after", lambda made: moment)
         first = service.checkpoint().manifest
     second = service.checkpoint().manifest
     assert (second.operation, second.parent) == (first.operation, first.id)
@@ -437,7 +437,7 @@ def test_what_machines_touch_is_learnt_over_generations(
         learnt.append((profile, [access.phase for access in accesses]))
         return observed(profile, accesses, now)
 
-    monkeypatch.setattr("homeserver.machines.observed", spy)
+    monkeypatch.setattr("homeserver.services.machines.observed", spy)
     second = profile_of(bench, service.checkpoint().manifest)
     assert learnt[0][0] == first
     assert [phases[0] for _, phases in learnt] == [RESUME, RESUME]
@@ -452,7 +452,7 @@ def test_of_a_disk_that_lives_use_differently_a_working_set_has_only_first_opera
         life = [Access(0.0, RESUME, "disk0", 40, 2), Access(0.0, STEADY, "disk0", first, 16)]
         profile = observed(profile, life, 0.0)
     service = bench.running()
-    monkeypatch.setattr("homeserver.machines.observed", lambda *_: profile)
+    monkeypatch.setattr("homeserver.services.machines.observed", lambda *_: profile)
     manifest = service.checkpoint().manifest
     assert manifest.working_set is not None
     blob = bench.home.store.read(manifest.working_set)
@@ -487,7 +487,9 @@ def test_a_damaged_profile_is_begun_anew(
 ) -> None:
     service = bench.running()
     with monkeypatch.context() as patch:
-        patch.setattr("homeserver.machines.encode_profile", lambda profile: b"SATP\x07" * 9)
+        patch.setattr(
+            "homeserver.services.machines.encode_profile", lambda profile: b"SATP\x07" * 9
+        )
         service.checkpoint()
     assert profile_of(bench, service.checkpoint().manifest).order()
     assert "the profile of notes is begun anew" in caplog.text
@@ -515,7 +517,7 @@ def test_a_profile_whose_chunks_are_lost_is_begun_anew(
 
 
 def test_operations_are_given_in_portions(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("homeserver.service.OPERATION_BYTES", 3000)
+    monkeypatch.setattr("homeserver.services.service.OPERATION_BYTES", 3000)
     service = bench.running()
     wanted = [operation(n, body=bytes(1000)) for n in range(1, 9)]
     list(service.answer(wanted))
@@ -523,17 +525,17 @@ def test_operations_are_given_in_portions(bench: Bench, monkeypatch: pytest.Monk
     assert service.operations(ZERO, 100) == wanted[:2]
     assert service.operations(OperationNumber(7), 100) == wanted[7:]
     assert service.operations(OperationNumber(8), 100) == []
-    monkeypatch.setattr("homeserver.service.OPERATION_BYTES", 10)
+    monkeypatch.setattr("homeserver.services.service.OPERATION_BYTES", 10)
     assert service.operations(ZERO, 100) == wanted[:1]
 
 
 def test_responses_that_are_kept_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("homeserver.service.ANSWERS_KEPT", 4)
+    monkeypatch.setattr("homeserver.services.service.ANSWERS_KEPT", 4)
     service = bench.running()
     batch = [operation(n) for n in range(1, 9)]
     list(service.answer(batch))
     assert [response.number for response in list(service.answer(batch))] == [5, 6, 7, 8]
-    monkeypatch.setattr("homeserver.service.ANSWER_BYTES_KEPT", 10)
+    monkeypatch.setattr("homeserver.services.service.ANSWER_BYTES_KEPT", 10)
     list(service.answer([operation(9)]))
     assert [response.number for response in list(service.answer([*batch, operation(9)]))] == [9]
 

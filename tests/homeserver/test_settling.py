@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chunkstore import Store
-from homeserver.settling import BackgroundSettling
+from homeserver.store.settling import BackgroundSettling
 from tests.chunkstore.content import noise, text
 from tests.waiting import eventually
 

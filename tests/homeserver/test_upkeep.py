@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from chunkstore import Catalog, CatalogEntry
-from homeserver import upkeep
-from homeserver.hurt import needs_of
-from homeserver.records import CheckpointNotFound, CheckpointShelf, ServiceShelf
-from homeserver.settling import BackgroundSettling
+from homeserver.services.records import CheckpointNotFound, CheckpointShelf, ServiceShelf
+from homeserver.store import upkeep
+from homeserver.store.hurt import needs_of
+from homeserver.store.settling import BackgroundSettling
 from homeserver.work import Works, WorkStopped
 from satchel.errors import SatchelError
 from satchel.ids import CheckpointId

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from homeserver.trial import Trial, Verdict
+from homeserver.services.trial import Trial, Verdict
 from homeserver.wishes import ANYTHING
 from hypervisor import FakeDriver
 from replay.frames import REPLY_BIT, Frame, FrameType

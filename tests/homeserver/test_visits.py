@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.visits import WORDS, visit
+from homeserver.services.visits import WORDS, visit
 from tests.replay.test_streams import Echo, guest, serving
 
 
 def test_a_service_is_used_and_one_that_is_silent_holds_nobody_up(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("homeserver.visits.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("homeserver.services.visits.ANSWER_SECONDS", 0.5)
     phases: list[bool] = []
     heard: list[bytes] = []
 

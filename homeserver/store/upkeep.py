@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from chunkstore import Catalog, FileExists, Store
-from homeserver.hurt import hurt_in
-from homeserver.records import needed_roots
+from homeserver.services.records import needed_roots
+from homeserver.store.hurt import hurt_in
 from images import raw_view
 from satchel.names import check_name
 from satchel.progress import Progress, silent

@@ -25,9 +25,9 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 from chunkstore import Media, MediaDamaged, SealKeys, Store
-from homeserver.budget import LeftOut, budget_on, write_part
-from homeserver.doubtful import Doubtful
-from homeserver.service import Checkpoint, Service
+from homeserver.media.budget import LeftOut, budget_on, write_part
+from homeserver.media.doubtful import Doubtful
+from homeserver.services.service import Checkpoint, Service
 from images import SIGNATURE_NAMESPACE, Relocated, Written, oldest_on, relocate, write_checkpoints
 from replay import Log, OperationsCut, OperationsDoubtful
 from satchel.errors import ConflictError

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from homeserver.machines import Prepared
+from homeserver.services.machines import Prepared
 from images import Manifest
 from replay import Difference, Operation, Response, adapters, examine
 from replica import Replica

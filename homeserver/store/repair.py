@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from chunkstore import ChunkInvalid, Media, SealKeys, Store, find_media, split_refs
-from homeserver.hurt import count_lost, lacking, needs_of
+from homeserver.store.hurt import count_lost, lacking, needs_of
 from satchel.errors import NotFoundError, SatchelError, UsageError
 from satchel.ids import BLOCK_SIZE, ChunkRef, chunk_id
 from satchel.paths import config_dir

@@ -19,7 +19,7 @@ from satchel.ids import CheckpointId
 from wire import signer_of
 
 if TYPE_CHECKING:
-    from homeserver.service import Checkpoint, Service
+    from homeserver.services.service import Checkpoint, Service
 
 SIZE_LIMIT = 1 << 30
 """Bytes of a delta that home takes."""

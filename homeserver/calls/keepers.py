@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from guestfiles import CallKeeper, CallRecord, ShareHost
-from homeserver.call_door import CallDoor
+from homeserver.calls.door import CallDoor
 from satchel.errors import StateError
 from satchel.paths import call_socket
 

@@ -18,9 +18,9 @@ from typing import Any
 from cell import Cells
 from chunkstore import Store, TableRoot
 from guestfiles import ShareHost
-from homeserver.records import ServiceRecord
-from homeserver.told import Told
-from homeserver.visits import visit
+from homeserver.services.records import ServiceRecord
+from homeserver.services.told import Told
+from homeserver.services.visits import visit
 from homeserver.wishes import MachineWish
 from hypervisor import AUTO, Driver, MachineSpec, place
 from images import BuiltImage, Manifest, Rehearsal

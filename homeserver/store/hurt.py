@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunkstore import Catalog, ChunkInvalid, ChunkMissing, Store, TableRoot, VerifyReport
-from homeserver.records import ServiceShelf
+from homeserver.services.records import ServiceShelf
 from satchel.errors import SatchelError
 from satchel.ids import CHUNK_REF_SIZE
 

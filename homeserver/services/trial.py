@@ -28,9 +28,9 @@ from typing import Any
 
 from cell import Cells
 from chunkstore import Store
-from homeserver.doctor import EXCERPT_BYTES, Copy, excerpt
-from homeserver.machines import Machines, operation_of
-from homeserver.records import ServiceRecord
+from homeserver.services.doctor import EXCERPT_BYTES, Copy, excerpt
+from homeserver.services.machines import Machines, operation_of
+from homeserver.services.records import ServiceRecord
 from homeserver.wishes import MachineWish
 from hypervisor import Driver
 from images import TIERS, BuiltImage, Rehearsal, Tier, tiered

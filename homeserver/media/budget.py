@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from chunkstore import Media, MediaCheckpoint, MediaDamaged, MediaFull, Store, split_refs
-from homeserver.likely import Likely
+from homeserver.media.likely import Likely
 from images import (
     Meant,
     Part,

@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from homeserver.deltas import Incoming
-from homeserver.doctor import NothingToExamine, diagnose
-from homeserver.lease import Lease
-from homeserver.machines import Learnt, Machines, Prepared
-from homeserver.records import CheckpointShelf, ServiceRecord
 from homeserver.retention import Verdict, require_policy
+from homeserver.services.deltas import Incoming
+from homeserver.services.doctor import NothingToExamine, diagnose
+from homeserver.services.lease import Lease
+from homeserver.services.machines import Learnt, Machines, Prepared
+from homeserver.services.records import CheckpointShelf, ServiceRecord
+from homeserver.services.told import Told
 from homeserver.settings import HomeSettings
-from homeserver.told import Told
 from hypervisor import MachineUnsupported
 from images import SIGNATURE_NAMESPACE, Freshness, Manifest, Signed
 from replay import Begun, Early, Log, Operation, OperationGap, OperationsCut, Response, kept_key
@@ -406,7 +406,7 @@ class Service:
         self, operations: Sequence[Operation] = (), progress: Progress = silent
     ) -> dict[str, Any]:
         """Whether two fresh replicas execute these operations alike, or, where there are none, the
-        log; see homeserver.doctor. Does not touch the service. Raises NothingToExamine, too, where
+        log; see doctor. Does not touch the service. Raises NothingToExamine, too, where
         there is no log."""
         if not operations and self._log is None:
             raise NothingToExamine(
