@@ -50,7 +50,7 @@ SETTINGS = (
     ("home.toml", "homeserver.settings", "HomeSettings"),
     ("home.toml, each of `uplink`", "homeserver.uplink.settings", "HelpedService"),
     ("surrogate.toml", "surrogate.settings", "SurrogateSettings"),
-    ("surrogate.toml, `tenant`", "surrogate.tenant", "TenantCaps"),
+    ("surrogate.toml, `tenant`", "surrogate.caps", "TenantCaps"),
 )
 KINDS = {
     "str": "text", "Path": "path", "int": "whole number", "float": "number", "bool": "true, false",

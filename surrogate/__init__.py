@@ -6,18 +6,19 @@ A surrogate holds no key to a home or a client. What it fetches of theirs comes 
 sockets that the client forwarded to it, and what it may ask there is limited to chunks whose
 SHA-256 it knows.
 
-- chunk_cache: which chunks a host keeps
-- fetching: from which source each chunk comes, and what is done about one that lies or dies
-- sources: the kinds of sources
-- prefetch: a checkpoint's working set, fetched ahead of the machine
-- readahead: what a machine will touch next, as its profile says; window: how much of it
-- hosted: one client's replica here
-- foreground: which machines go first, by what is asked of them
-- host: admission, all replicas, the chunk cache
-- site: what serves every replica: media plugged in here, peers
-- metrics: numbers for Prometheus
-- api: all of that over HTTP
 - cli: the commands, one file each
+- operator_api, page, metrics, preflight: what the operator has; announcing: what everybody knows
+- tenant_sockets: a socket for each tenant
+- api: a surrogate over HTTP, as one tenant has it
+- host: admission, all replicas, the chunk cache
+- replicas: one client's each; site: what serves every replica: media plugged in here, peers
+- ahead: what machines will need, fetched before they ask; cache: which chunks a host keeps
+- fetching: from which source each chunk comes, and what is done about one that lies or dies
+- tenants: the guests that were admitted
+- settings: surrogate.toml
+- caps: what one tenant may have; guests: what machines have below /satchel; operator: who it is
+
+Imports go down this list, and what stands on one line does not know each other (`.importlinter`).
 """
 
 from typing import TYPE_CHECKING
@@ -25,14 +26,14 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
+    from surrogate.ahead.prefetch import Coming, Prefetcher
+    from surrogate.ahead.readahead import Readahead
     from surrogate.api import surrogate_app
     from surrogate.fetching import Coverage, Fetcher, Prior, Source
-    from surrogate.foreground import BACKGROUND
+    from surrogate.fetching.sources import SocketSource, StoreSource, forwarded
     from surrogate.host import Host
-    from surrogate.prefetch import Coming, Prefetcher
-    from surrogate.readahead import Readahead
+    from surrogate.replicas.foreground import BACKGROUND
     from surrogate.settings import SurrogateSettings
-    from surrogate.sources import SocketSource, StoreSource, forwarded
 else:
     __getattr__ = deferred(__name__)
 

@@ -49,7 +49,7 @@ from satchel.ids import OperationNumber
 from satchel.spans import Spans
 from surrogate.host import Host
 from surrogate.site import brought_routes
-from surrogate.tenant import Tenant
+from surrogate.tenants.tenant import Tenant
 from wire import (
     JSON_BODY_LIMIT,
     CreateReplica,

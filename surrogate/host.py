@@ -39,20 +39,20 @@ from satchel.errors import (
 )
 from satchel.ids import BLOCK_SIZE, ReplicaId
 from satchel.names import host_name
-from surrogate.cache_shares import CacheShares
-from surrogate.chunk_cache import PACK_BYTES, ChunkCache
+from surrogate.ahead.prefetch import Prefetcher
+from surrogate.ahead.readahead import Readahead
+from surrogate.ahead.staging import Staging
+from surrogate.cache.chunk_cache import PACK_BYTES, ChunkCache
+from surrogate.cache.shares import CacheShares
 from surrogate.fetching import Exchange, Fetcher, Tally
-from surrogate.hosted import OWNER, REQUEST, HostedReplica
+from surrogate.fetching.sources import forwarded
 from surrogate.operator import Operator
-from surrogate.prefetch import Prefetcher
-from surrogate.readahead import Readahead
+from surrogate.replicas.hosted import OWNER, REQUEST, HostedReplica
 from surrogate.settings import SurrogateSettings
 from surrogate.site import Site
-from surrogate.sources import forwarded
-from surrogate.staging import Staging
-from surrogate.tenant import ACCOUNT, Tenant, Usage
-from surrogate.tenants import Tenants
-from surrogate.wanted import Wanted, forwarded_socket
+from surrogate.tenants.register import Tenants
+from surrogate.tenants.tenant import ACCOUNT, Tenant, Usage
+from surrogate.tenants.wanted import Wanted, forwarded_socket
 from wire import AnswerKey, CacheNumbers, CreateReplica, ForesightNumbers, HostStatus, Space
 
 logger = logging.getLogger(__name__)

@@ -26,8 +26,8 @@ from satchel.ids import BLOCK_SIZE
 from surrogate.api import surrogate_app
 from surrogate.host import Host
 from surrogate.operator import HEADER
-from surrogate.tenant import Tenant
 from surrogate.tenant_sockets import TenantSockets
+from surrogate.tenants.tenant import Tenant
 from wire import octets, takes
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from satchel.errors import NotFoundError
 from surrogate.host import Host
-from surrogate.hosted import HostedReplica
-from surrogate.tenant import Tenant
+from surrogate.replicas.hosted import HostedReplica
 from surrogate.tenant_sockets import TenantSockets
+from surrogate.tenants.tenant import Tenant
 from wire import Page, View
 
 TENANT_COLUMNS = (

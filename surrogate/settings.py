@@ -11,7 +11,7 @@ from typing import Literal
 from satchel.names import check_name
 from satchel.paths import cache_dir, data_dir, runtime_dir
 from satchel.settings import require_numbers
-from surrogate.tenant import TenantCaps
+from surrogate.caps import TenantCaps
 from wire import Peer
 
 

@@ -20,11 +20,11 @@ from flask import Blueprint, Flask
 
 from chunkstore import Store
 from satchel.errors import SatchelError
-from surrogate.brought import Brought
-from surrogate.chunk_app import chunk_app, chunks_of
+from surrogate.cache.chunk_app import chunk_app, chunks_of
 from surrogate.fetching import Exchange, Supplier
+from surrogate.fetching.sources import PEER, MediaSource, SocketSource
 from surrogate.settings import SurrogateSettings
-from surrogate.sources import PEER, MediaSource, SocketSource
+from surrogate.tenants.brought import Brought
 from wire import Lane, Links, Peer
 
 logger = logging.getLogger(__name__)

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from satchel.errors import StateError
 from surrogate.api import MAX_BODY, body_limit, surrogate_app
+from surrogate.caps import TenantCaps
 from surrogate.host import Host
-from surrogate.tenant import ACCOUNT, CapReached, Tenant, TenantCaps
+from surrogate.tenants.tenant import ACCOUNT, CapReached, Tenant
 from wire import Intake, Server, serve
 
 logger = logging.getLogger(__name__)

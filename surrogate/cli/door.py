@@ -27,7 +27,7 @@ def command(settings: SurrogateSettings, guest: str | None) -> None:
     """Be the door that sshd opens for a client's key. It carries the
     streams of a link over standard input and output, and is of no use at a terminal."""
     if guest is None:
-        from surrogate.visitor import visitor  # a line with --guest gets by without it
+        from surrogate.tenants.visitor import visitor  # a line with --guest gets by without it
 
         guest = visitor(os.environ)
     way = _Way(settings, guest)

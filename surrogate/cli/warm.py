@@ -14,10 +14,10 @@ import click
 
 from console import bar, json_option, show
 from satchel.ids import BLOCK_SIZE
+from surrogate.cache.warming import files_of, pieces_of
 from surrogate.cli.daemon import daemon
 from surrogate.operator import credentials
 from surrogate.settings import SurrogateSettings
-from surrogate.warming import files_of, pieces_of
 
 RELEASES = {"debian-12": "bookworm", "debian-13": "trixie"}
 

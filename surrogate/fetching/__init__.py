@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetching chunks: from the source that delivers first, while somebody waits.
 
-- source: anything that can deliver chunks by reference; trusted by nobody
+- source: anything that can deliver chunks by reference; trusted by nobody; sources: the kinds
 - want: a chunk, or the blocks below a table page, that somebody waits for
 - estimate: what is learnt of a source while it works: round trip, rate, hits (pure)
 - standing: an estimate, what is under way at a source, and whether it may be asked (pure)

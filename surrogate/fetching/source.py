@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a source is. The kinds are in surrogate.sources; one suite of tests runs against all."""
+"""What a source is. The kinds are in `sources`; one suite of tests runs against all."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ from replica import (
     names_extent,
 )
 from satchel.ids import BLOCK_SIZE, ChunkRef
-from surrogate.brought import Brought
+from surrogate.ahead.prefetch import Prefetcher
 from surrogate.fetching import Fetcher
-from surrogate.prefetch import Prefetcher
+from surrogate.tenants.brought import Brought
 from tests.chunkstore.content import COLLISIONS, noise, reference
 from tests.surrogate.sources import FarVolume
 
@@ -74,7 +74,7 @@ def here(store: Store, volume: Volume, number: int) -> bytes:
 
 @pytest.fixture
 def mallory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mallory]:
-    monkeypatch.setattr("surrogate.prefetch.ALONE_SECONDS", 0.5)
+    monkeypatch.setattr("surrogate.ahead.prefetch.ALONE_SECONDS", 0.5)
     made = Mallory(tmp_path)
     yield made
     made.fetcher.close()

@@ -22,7 +22,7 @@ from homeserver.media.care import media_contents, recover_media, verify_media
 from images import MediaApart, ReaderGone
 from images.apart import CHANNELS
 from satchel.errors import IntegrityError, UnavailableError
-from surrogate.sources import MediaSource
+from surrogate.fetching.sources import MediaSource
 from tests.chunkstore.content import flip, packs
 from tests.client.world import World, post
 from tests.homeserver.conftest import Bench

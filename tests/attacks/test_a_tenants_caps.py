@@ -15,8 +15,8 @@ import pytest
 from chunkstore import TableRoot, references_below
 from satchel.errors import CapacityError, SatchelError
 from satchel.ids import BLOCK_SIZE
-from surrogate.hosted import HostedReplica
-from surrogate.tenant import TenantCaps
+from surrogate.caps import TenantCaps
+from surrogate.replicas.hosted import HostedReplica
 from surrogate.tenant_sockets import TenantSockets
 from tests.needs import requires
 from tests.surrogate.conftest import Site

@@ -15,9 +15,9 @@ import pytest
 from chunkstore import FANOUT, Below, encode_places, references_below
 from satchel.errors import AccessError, NotFoundError, SatchelError, UsageError
 from satchel.ids import ChunkRef, ReplicaId
-from surrogate.hosted import HostedReplica
 from surrogate.metrics import HostCollector
 from surrogate.operator import credentials
+from surrogate.replicas.hosted import HostedReplica
 from tests.client.world import LAPTOP, SpotPlace, World, post
 from wire import ChunkClient, CreateReplica, HttpClient, metrics_app, serve
 

@@ -285,7 +285,7 @@ def test_the_old_leader_goes_on_where_the_new_one_does_not_come_up(
     def refuse(*_: Any, **__: Any) -> None:
         raise UsageError("this delta is of no use")
 
-    monkeypatch.setattr("surrogate.carried.Standby.take", refuse)
+    monkeypatch.setattr("surrogate.replicas.carried.Standby.take", refuse)
     with pytest.raises(UsageError):
         session.move("b")
     assert session.leader == "a"

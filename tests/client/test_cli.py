@@ -21,8 +21,8 @@ import pytest
 
 from client.device.running import running_session
 from client.moves.history import History
+from surrogate.ahead.prefetch import Prefetcher
 from surrogate.fetching import Fetcher
-from surrogate.prefetch import Prefetcher
 from testbed.roles import client_settings
 from tests.client.commands import SATCHEL, Commands
 from tests.client.test_routes import MADE

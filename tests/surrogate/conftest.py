@@ -22,7 +22,7 @@ from replica import Replica, encode_working_set
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
 from satchel.moments import written
 from surrogate import Host, SurrogateSettings
-from surrogate.hosted import HostedReplica
+from surrogate.replicas.hosted import HostedReplica
 from tests.scripted import SPEC, operation, scripted_driver
 from tests.surrogate.sources import StoreSource
 from wire import CreateReplica, Server, SourceAddress, chunk_routes, install_errors, serve

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from satchel.errors import NotFoundError
-from surrogate.banned import Banned, BannedDamaged, BannedVersion, TenantBanned
-from surrogate.tenant import InvalidIdentity, checked_identity
+from surrogate.tenants.banned import Banned, BannedDamaged, BannedVersion, TenantBanned
+from surrogate.tenants.tenant import InvalidIdentity, checked_identity
 
 LINES = b"satchel-surrogate banned 1\nSHA256:a+b/c=\nanna-cafe\n"
 GOLDEN = LINES + (b"sha256 cee17f748b943136d064939aa361fe4429a11deefabf71336c3fc6a5db9c35be\n")

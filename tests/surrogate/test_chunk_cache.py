@@ -15,8 +15,8 @@ from caching import POLICIES, MakePolicy, ThreeQueues
 from chunkstore import BlockState, Store, StoreFull, name_blocks
 from overlay import Volume, create_volume
 from satchel.ids import BLOCK_SIZE
-from surrogate import chunk_cache as cache_module
-from surrogate.chunk_cache import ChunkCache
+from surrogate.cache import chunk_cache as cache_module
+from surrogate.cache.chunk_cache import ChunkCache
 from surrogate.fetching import Exchange
 from surrogate.settings import SurrogateSettings
 from tests.chunkstore.content import noise

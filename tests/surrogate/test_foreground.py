@@ -5,8 +5,8 @@
 import pytest
 
 from cell import EVERYBODY
-from surrogate import foreground
-from surrogate.foreground import BACKGROUND, Foreground
+from surrogate.replicas import foreground
+from surrogate.replicas.foreground import BACKGROUND, Foreground
 
 
 @pytest.fixture

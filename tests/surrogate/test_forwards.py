@@ -15,7 +15,7 @@ import pytest
 
 from chunkstore import Store
 from satchel.errors import StateError
-from surrogate.sources import SocketSource
+from surrogate.fetching.sources import SocketSource
 from tests.chunkstore.content import noise
 from tests.waiting import eventually
 from wire import PeerTimeout, Priority, chunk_routes, install_errors, serve

@@ -9,8 +9,8 @@ import flask
 import pytest
 
 from satchel.ids import ReplicaId
-from surrogate.handover import TooMuchChanged, taken_over
-from surrogate.hosted import HostedReplica
+from surrogate.replicas.handover import TooMuchChanged, taken_over
+from surrogate.replicas.hosted import HostedReplica
 from surrogate.site import cache_routes
 from tests.machines import MACHINE, START_SECONDS, NotesCheckpoint
 from tests.needs import requires
@@ -96,7 +96,7 @@ def test_more_changed_blocks_than_are_told_are_not_left_out(
 ) -> None:
     first = chain.spots[0].create("r")
     list(first.answer([note(1, "one")]))
-    monkeypatch.setattr("surrogate.handover.WORKING_SET_LIMIT", 1)
+    monkeypatch.setattr("surrogate.replicas.handover.WORKING_SET_LIMIT", 1)
     with pytest.raises(TooMuchChanged):
         first.hand_over()
     assert [answer.number for answer in first.answer([note(2, "two")])] == [2]

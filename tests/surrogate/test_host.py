@@ -39,8 +39,8 @@ from satchel.ids import BLOCK_SIZE
 from surrogate import Host
 from surrogate.fetching import Passing, fetcher
 from surrogate.host import UNWANTED_KEPT, NotAdmitted, NotWanted
-from surrogate.hosted import REQUEST
-from surrogate.wanted import NotForwarded
+from surrogate.replicas.hosted import REQUEST
+from surrogate.tenants.wanted import NotForwarded
 from tests.needs import requires
 from tests.scripted import body, operation
 from tests.surrogate.conftest import EXECUTED, Site

@@ -17,7 +17,7 @@ from satchel.errors import SatchelError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
 from surrogate import Host, SurrogateSettings
 from surrogate.fetching import fetcher
-from surrogate.hosted import HostedReplica
+from surrogate.replicas.hosted import HostedReplica
 from tests.machines import MACHINE, START_SECONDS, NotesCheckpoint
 from tests.needs import requires
 from tests.surrogate.sources import StoreSource, flipped

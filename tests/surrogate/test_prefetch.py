@@ -39,10 +39,10 @@ from replica import (
     observed,
 )
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
+from surrogate.ahead.prefetch import Coming, Prefetcher
 from surrogate.fetching import Fetcher
 from surrogate.fetching.coverage import Span
 from surrogate.fetching.standing import ASIDE_BYTES
-from surrogate.prefetch import Coming, Prefetcher
 from tests.chunkstore.content import noise
 from tests.surrogate.sources import FarVolume, StoreSource
 from tests.waiting import eventually
@@ -298,7 +298,7 @@ def test_names_that_nobody_has_cost_a_little_time(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The frames have the blocks all the same."""
-    monkeypatch.setattr("surrogate.prefetch.ALONE_SECONDS", 0.5)
+    monkeypatch.setattr("surrogate.ahead.prefetch.ALONE_SECONDS", 0.5)
     blob = bench.blob(Run("disk0", 0, 512))
     bench.cached(range(0, 512, 2))
     data = bytearray(bench.home.read(blob))
@@ -463,7 +463,7 @@ def test_a_miss_does_not_wait_for_a_working_set_that_nobody_has(
     bench: Bench, from_block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stick with a bad sector there, and home out of reach: the block is in its volume, too."""
-    monkeypatch.setattr("surrogate.prefetch.MISS_SECONDS", 0.5)
+    monkeypatch.setattr("surrogate.ahead.prefetch.MISS_SECONDS", 0.5)
     blob = bench.blob(Run("disk0", 0, 100))
     lost = {
         name_blocks(bench.home.read(blob, start, BLOCK_SIZE).ljust(BLOCK_SIZE, b"\0"))
@@ -519,7 +519,7 @@ def one_run(size: int, *run: int, version: int = 2) -> bytes:
 def test_a_hostile_working_set_is_left_alone(
     bench: Bench, data: bytes, held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("surrogate.prefetch.ALONE_SECONDS", 0.5)
+    monkeypatch.setattr("surrogate.ahead.prefetch.ALONE_SECONDS", 0.5)
     bench.cached(range(held))
     bench.prefetch(bench.home.import_bytes(data))
     assert bench.present() == 0

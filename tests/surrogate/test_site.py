@@ -16,8 +16,8 @@ from satchel.names import BadName
 from satchel.settings import SettingsError
 from surrogate import SurrogateSettings
 from surrogate.fetching import Exchange, Fetcher
+from surrogate.fetching.sources import MediaSource, SocketSource
 from surrogate.site import Site, peer_app
-from surrogate.sources import MediaSource, SocketSource
 from testbed.sshd import Sshd
 from tests.chunkstore.content import noise
 from tests.doors import door_of

@@ -20,7 +20,7 @@ from homeserver.api import home_app
 from satchel.errors import SatchelError
 from satchel.ids import ZERO_REF, ChunkRef
 from surrogate.fetching import Fetcher, Source
-from surrogate.sources import MediaSource, SocketSource, StoreSource
+from surrogate.fetching.sources import MediaSource, SocketSource, StoreSource
 from tests.chunkstore.content import noise
 from wire import Priority, chunk_routes, install_errors, serve
 

@@ -14,10 +14,10 @@ import pytest
 from chunkstore import name_blocks, split_refs
 from satchel.errors import AccessError, CapacityError, UsageError
 from satchel.ids import BLOCK_SIZE, ZERO_REF
+from surrogate.cache.warming import PIECE, files_of, pieces_of
 from surrogate.operator import credentials
 from surrogate.operator_api import operator_app
 from surrogate.tenant_sockets import TenantSockets
-from surrogate.warming import PIECE, files_of, pieces_of
 from tests.needs import requires
 from tests.serving import served
 from tests.surrogate.conftest import Site

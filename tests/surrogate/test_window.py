@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far is looked ahead follows from how often that was right."""
 
-from surrogate.window import FIRST_STEP, JUDGED_AFTER, STEPS, Block, Window
+from surrogate.ahead.window import FIRST_STEP, JUDGED_AFTER, STEPS, Block, Window
 
 
 def ram(first: int, count: int) -> list[Block]:

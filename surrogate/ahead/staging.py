@@ -19,7 +19,7 @@ from images import Manifest
 from overlay import ReadAbandoned
 from satchel.errors import SatchelError
 from surrogate.fetching import Fetcher
-from surrogate.wanted import named_roots
+from surrogate.tenants.wanted import named_roots
 from wire import CreateReplica, ErrorReport, Priority, Staged
 
 logger = logging.getLogger(__name__)

@@ -32,15 +32,15 @@ from replica import (
 from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
 from satchel.spans import Spans
-from surrogate.carried import Standby, delta_maker, frozen_at
+from surrogate.ahead.prefetch import Prefetcher
+from surrogate.ahead.readahead import Readahead
+from surrogate.ahead.table_pages import PagesAhead
 from surrogate.fetching import Fetcher, Passing, Tally
-from surrogate.foreground import Foreground
-from surrogate.handover import hand_over, taken_over
-from surrogate.pages_ahead import PagesAhead
-from surrogate.prefetch import Prefetcher
-from surrogate.readahead import Readahead
-from surrogate.tenant import Tenant, Usage
-from surrogate.wanted import named_blobs, named_roots
+from surrogate.replicas.carried import Standby, delta_maker, frozen_at
+from surrogate.replicas.foreground import Foreground
+from surrogate.replicas.handover import hand_over, taken_over
+from surrogate.tenants.tenant import Tenant, Usage
+from surrogate.tenants.wanted import named_blobs, named_roots
 from wire import (
     AnswerKey,
     CreateReplica,

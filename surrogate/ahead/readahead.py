@@ -5,7 +5,7 @@
 One thread follows the machine's first touches in the block maps, which the plugin notes there: a
 hit costs nothing more, and a block that was brought ahead leads on like one that was missed. What
 comes after these in the profile and is not here is fetched, many runs with one request, below
-every other priority; how much, `surrogate.window` decides by how often that was right. It begins
+every other priority; how much, `window` decides by how often that was right. It begins
 when the working set has come, so that it takes nothing from that stream.
 """
 
@@ -20,8 +20,8 @@ from chunkstore import BlockState, TableRoot
 from overlay import ReadAbandoned, Volume
 from replica import Profile, ProfileInvalid, Run, RunKey, Temperature, decode_profile, run_of
 from satchel.errors import SatchelError
+from surrogate.ahead.window import Block, Window
 from surrogate.fetching import ChunksUnavailable, Fetcher, Span
-from surrogate.window import Block, Window
 from wire import Priority
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ working set only the rest. What it has touched there besides may be had from oth
 when whoever handed it over is not needed any more.
 
 Where the cache holds anything, the names of the blocks are read as far as they are of use
-(surrogate.names). What it has of a frame is then not fetched again, whatever table it came with,
+(`names`). What it has of a frame is then not fetched again, whatever table it came with,
 and the rest comes alone where that is less than the frame.
 
 Three threads fetch frame after frame, so that the link is busy while frames are unpacked. A miss of
@@ -51,8 +51,8 @@ from replica import (
 )
 from satchel.errors import SatchelError, StateError
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ZERO_REF
+from surrogate.ahead.names import Names
 from surrogate.fetching import ChunksUnavailable, Fetcher, NamedBlocks, Span
-from surrogate.names import Names
 from wire import Priority
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from images import Manifest, blob_root
 from replica import RAM
 from satchel.errors import NotFoundError
 from surrogate.guests import guest_shares
-from surrogate.tenant import Usage
+from surrogate.tenants.tenant import Usage
 from wire import CreateReplica
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from satchel.errors import CapacityError, UsageError
-from satchel.settings import require_numbers
+from surrogate.caps import TenantCaps
 
 if TYPE_CHECKING:
-    from surrogate.brought import Brought
+    from surrogate.tenants.brought import Brought
 
 ACCOUNT = "account"
 """The identity of whoever reaches the daemon's own socket and is not the operator."""
@@ -48,44 +48,6 @@ def checked_identity(value: object) -> str:
         f"{str(value)[:140]!r} is no identity of a tenant",
         why="it has 1 to 128 letters, digits and characters of :+/=._-",
     )
-
-
-@dataclass(frozen=True)
-class TenantCaps:
-    """What each tenant may have at most; what is refused for it says which of these it was.
-
-    replicas:      machines that it has here
-    memory_mib:    memory of all its machines together
-    vcpus:         processors of all its machines together
-    volume_gib:    sizes of the disks of all its machines together
-    overlay_mib:   what its machines together may have written to their disks here; beyond that the
-                   one that has written most is ended
-    cache_percent: of the chunk cache. Staging ends there, and who has brought more for machines
-                   that run begins nothing more until some of them end. What is left of those that
-                   have ended goes first, and no other tenant's chunks for it
-    requests:      answered at once; those beyond wait for one of its own
-    connections:   open at once; those beyond wait, too
-    body_mib:      bodies of requests on their way or in work together; more are refused
-    day_mib:       bytes a day, fetched for it and through its socket; beyond that all is ended and
-                   refused until the day is over
-    hours:         how long one of its replicas runs; then it is ended
-    """
-
-    replicas: int = 8
-    memory_mib: int = 1536
-    vcpus: int = 8
-    volume_gib: int = 128
-    overlay_mib: int = 8192
-    cache_percent: int = 50
-    requests: int = 8
-    connections: int = 32
-    body_mib: int = 256
-    day_mib: int = 32768
-    hours: float = 12.0
-
-    def __post_init__(self) -> None:
-        """Raises SettingsError."""
-        require_numbers(self, positive=[field.name for field in dataclasses.fields(self)])
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ import threading
 
 from chunkstore import Store
 from satchel.errors import NotFoundError
-from surrogate.banned import NAME, Banned
-from surrogate.brought import Brought
 from surrogate.settings import SurrogateSettings
-from surrogate.tenant import ACCOUNT, DAY_SECONDS, CapReached, Tenant, checked_identity
+from surrogate.tenants.banned import NAME, Banned
+from surrogate.tenants.brought import Brought
+from surrogate.tenants.tenant import ACCOUNT, DAY_SECONDS, CapReached, Tenant, checked_identity
 
 KNOWN = 1024
 """Tenants that are remembered at once. One is for a day after it was heard of, as its bytes are."""

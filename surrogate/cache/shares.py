@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from weakref import WeakKeyDictionary
 
 from chunkstore import Store, TableRoot, references_below
-from surrogate.chunk_cache import ChunkCache
-from surrogate.tenant import Tenant
-from surrogate.tenants import Tenants
+from surrogate.cache.chunk_cache import ChunkCache
+from surrogate.tenants.register import Tenants
+from surrogate.tenants.tenant import Tenant
 
 LEFT_KEPT = 64
 """Machines and stagings of a tenant that have ended and whose chunks stay."""

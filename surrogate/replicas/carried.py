@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from chunkstore import ChunkMissing, Store, TableRoot
 from replica import DeltaMaker, Frozen, Replica, decode_delta, was_stopped
 from satchel.errors import StateError
-from surrogate.handover import TRIES, prepare
+from surrogate.replicas.handover import TRIES, prepare
 from wire import CreateReplica
 
 if TYPE_CHECKING:
-    from surrogate.hosted import HostedReplica
+    from surrogate.replicas.hosted import HostedReplica
 
 GO_SECONDS = 1800.0
 """How long a replica stands by."""

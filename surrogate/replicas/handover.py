@@ -42,8 +42,8 @@ from replica import (
 )
 from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE, ReplicaId
+from surrogate.ahead.table_pages import written
 from surrogate.fetching import Fetcher
-from surrogate.pages_ahead import written
 from wire import CreateReplica, HandedOver, Priority, runs_of
 
 logger = logging.getLogger(__name__)
