@@ -15,7 +15,7 @@ import pytest
 
 from chunkstore import Media, MediaFull, MediaNotFound, MediaReadOnly, Store
 from homeserver import Service
-from homeserver.media.care import carry, media_contents
+from homeserver.media import carry, media_contents
 from homeserver.media.carry import MediaOfOthers
 from homeserver.services.service import Checkpoint, NotLaunched, OperationsDiffer
 from hypervisor import MachineSpec
