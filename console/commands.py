@@ -98,7 +98,7 @@ class CommandGroup(click.Group):
             command = self._imported(name)
         return name, command, rest
 
-    def begun(self, parameters: Mapping[str, object]) -> object:
+    def _object(self, parameters: Mapping[str, object]) -> object:
         """What commands get, while a shell completes their arguments. Raises as `load` does."""
         own = {name: value for name, value in parameters.items() if name != "verbose"}
         return self._begun(**own)
@@ -106,5 +106,5 @@ class CommandGroup(click.Group):
     def _imported(self, name: str) -> click.Command:
         leaf = name.replace("-", "_") + ("_" if keyword.iskeyword(name) else "")
         command: click.Command = importlib.import_module(f"{self._package}.{leaf}").command
-        complete_names(command, self._names)
+        complete_names(command, self._names, self._object)
         return command

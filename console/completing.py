@@ -14,7 +14,11 @@ Names = Callable[[Any], Iterable[str]]
 """From what a command gets as its context's object, the names that may stand there."""
 
 
-def complete_names(command: click.Command, names: Mapping[str, Names]) -> None:
+Begun = Callable[[Mapping[str, object]], object]
+"""Makes a command's object of the parameters of the whole program."""
+
+
+def complete_names(command: click.Command, names: Mapping[str, Names], begun: Begun) -> None:
     """Let the shell complete the parameters of a command, and of those below it.
 
     names: by `COMMAND.PARAMETER`, where COMMAND is the word that stands before, or by `PARAMETER`
@@ -22,32 +26,32 @@ def complete_names(command: click.Command, names: Mapping[str, Names]) -> None:
     """
     if isinstance(command, click.Group):
         for child in command.commands.values():
+            words = (f"{command.name}.{child.name}", str(command.name))
             for parameter in child.params:
-                _complete(parameter, names, f"{command.name}.{child.name}", str(command.name))
+                _complete(parameter, _named(parameter, names, *words), begun)
     for parameter in command.params:
-        _complete(parameter, names, str(command.name))
+        _complete(parameter, _named(parameter, names, str(command.name)), begun)
 
 
-def _complete(parameter: click.Parameter, names: Mapping[str, Names], *words: str) -> None:
+def _named(parameter: click.Parameter, names: Mapping[str, Names], *words: str) -> Names | None:
     keys = [*(f"{word}.{parameter.name}" for word in words), str(parameter.name)]
-    found = next((names[key] for key in keys if key in names), None)
-    if found is None:
+    return next((names[key] for key in keys if key in names), None)
+
+
+def _complete(parameter: click.Parameter, names: Names | None, begun: Begun) -> None:
+    if names is None:
         return
 
     def offer(context: click.Context, incomplete: str) -> list[CompletionItem]:
-        known = _known(context, found)
+        known = _known(context, names, begun)
         return [CompletionItem(name) for name in known if name.startswith(incomplete)]
 
     parameter.shell_complete = offer  # type: ignore[assignment, method-assign]
 
 
-def _known(context: click.Context, names: Names) -> list[str]:
+def _known(context: click.Context, names: Names, begun: Begun) -> list[str]:
     """Whatever goes wrong, somebody only pressed a key: then there are none."""
-    from console.commands import CommandGroup
-
-    group = context.find_root().command
-    assert isinstance(group, CommandGroup)
     try:
-        return sorted(set(names(group.begun(context.find_root().params))))
+        return sorted(set(names(begun(context.find_root().params))))
     except Exception:
         return []

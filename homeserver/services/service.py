@@ -23,8 +23,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from homeserver.retention import Verdict, require_policy
-from homeserver.services.deltas import Incoming
 from homeserver.services.doctor import NothingToExamine, diagnose
+from homeserver.services.incoming import Incoming
 from homeserver.services.lease import Lease
 from homeserver.services.machines import Learnt, Machines, Prepared
 from homeserver.services.records import CheckpointShelf, ServiceRecord

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from chunkstore import ChunkMissing, Store, TableRoot
-from replica import DeltaMaker, Frozen, Replica, decode_delta, was_stopped
+from chunkstore import ChunkMissing, TableRoot
+from replica import Frozen, Replica, decode_delta, was_stopped
 from satchel.errors import StateError
-from surrogate.replicas.handover import TRIES, prepare
+from surrogate.replicas.handover import TRIES
 from wire import CreateReplica
-
-if TYPE_CHECKING:
-    from surrogate.replicas.hosted import HostedReplica
 
 GO_SECONDS = 1800.0
 """How long a replica stands by."""
@@ -77,11 +75,32 @@ class Standby:
             self._changed.notify_all()
 
 
-def delta_maker(hosted: HostedReplica, store: Store, freezing: threading.Lock) -> DeltaMaker:
-    """Of that replica. freezing: held by whoever freezes it"""
-    replica = hosted.replica
-    freeze = lambda hold: _freeze(hosted, freezing, hold)  # noqa: E731
-    return DeltaMaker(store, freeze, replica.go_on, replica.run_dir)
+@dataclass(frozen=True)
+class Freezer:
+    """Freezes a replica. lock: held by whoever does; prepare: brings the pages that a freeze needs;
+    note: told None before the machine goes on from something else than it was told last, and what
+    that is after it, for who takes the machine over"""
+
+    replica: Replica
+    lock: threading.Lock
+    prepare: Callable[[], None]
+    note: Callable[[Frozen | None], None]
+
+    def freeze(self, hold: bool) -> Frozen:
+        """hold: the machine does not go on by itself. Raises ChunkMissing after TRIES."""
+        with self.lock:
+            for tries in range(TRIES, 0, -1):
+                self.prepare()
+                self.note(None)
+                try:
+                    frozen = self.replica.checkpoint(hold=hold)
+                except ChunkMissing:
+                    if tries == 1:
+                        raise
+                else:
+                    self.note(frozen)
+                    return frozen
+        raise AssertionError
 
 
 def frozen_at(request: CreateReplica, frozen: Frozen) -> CreateReplica:
@@ -92,20 +111,3 @@ def frozen_at(request: CreateReplica, frozen: Frozen) -> CreateReplica:
     return dataclasses.replace(
         request, manifest=request.manifest | new, changed=None, pages=None, standby=False
     )
-
-
-def _freeze(hosted: HostedReplica, freezing: threading.Lock, hold: bool) -> Frozen:
-    """A freeze that has the pages that it needs. It is noted for who takes the machine over."""
-    with freezing:
-        for tries in range(TRIES, 0, -1):
-            prepare(hosted.replica, hosted.fetcher, hosted.volumes)
-            hosted.note_frozen(None)
-            try:
-                frozen = hosted.replica.checkpoint(hold=hold)
-            except ChunkMissing:
-                if tries == 1:
-                    raise
-            else:
-                hosted.note_frozen(frozen)
-                return frozen
-    raise AssertionError

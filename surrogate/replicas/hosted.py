@@ -22,6 +22,7 @@ from overlay import ReadAbandoned, Volume
 from replay import Operation, Response
 from replica import (
     RAM,
+    DeltaMaker,
     Frozen,
     Replica,
     ReplicaFailed,
@@ -36,9 +37,9 @@ from surrogate.ahead.prefetch import Prefetcher
 from surrogate.ahead.readahead import Readahead
 from surrogate.ahead.table_pages import PagesAhead
 from surrogate.fetching import Fetcher, Passing, Tally
-from surrogate.replicas.carried import Standby, delta_maker, frozen_at
+from surrogate.replicas.carried import Freezer, Standby, frozen_at
 from surrogate.replicas.foreground import Foreground
-from surrogate.replicas.handover import hand_over, taken_over
+from surrogate.replicas.handover import hand_over, prepare, taken_over
 from surrogate.tenants.tenant import Tenant, Usage
 from surrogate.tenants.wanted import named_blobs, named_roots
 from wire import (
@@ -115,7 +116,8 @@ class HostedReplica:
         self._fetch_error: SatchelError | None = None
         self._stopping = threading.Lock()
         self._freezing = threading.Lock()
-        self.deltas = delta_maker(self, store, self._freezing)
+        freezer = Freezer(replica, self._freezing, self._prepare, self._note_frozen)
+        self.deltas = DeltaMaker(store, freezer.freeze, replica.go_on, replica.run_dir)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._resume, name=f"resume-{replica.id}")
         self._thread.start()
@@ -286,7 +288,10 @@ class HostedReplica:
             request.write_bytes(self._request.to_bytes())
             return handed
 
-    def note_frozen(self, frozen: Frozen | None) -> None:
+    def _prepare(self) -> None:
+        prepare(self.replica, self.fetcher, self.volumes)
+
+    def _note_frozen(self, frozen: Frozen | None) -> None:
         """Before a freeze: that the machine does not go on from what the request says. After it:
         from where it does, for a surrogate that takes it over."""
         path = self.replica.run_dir / REQUEST

@@ -15,7 +15,8 @@ import pytest
 
 from chunkstore import Media, MediaFull, MediaNotFound, MediaReadOnly, Store
 from homeserver import Service
-from homeserver.media import carry, media_contents
+from homeserver.media import carry
+from homeserver.media.care import media_contents
 from homeserver.media.carry import MediaOfOthers
 from homeserver.services.service import Checkpoint, NotLaunched, OperationsDiffer
 from hypervisor import MachineSpec
