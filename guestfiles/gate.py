@@ -119,7 +119,7 @@ class _GatedCaller:
 
 
 class _GatedDuplex:
-    """See shares.node.membership.Conversation."""
+    """See shares.node.hub.membership.Conversation."""
 
     def __init__(self, gate: Gate, caller: Caller) -> None:
         self._gate, self._caller = gate, caller

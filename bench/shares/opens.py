@@ -28,7 +28,7 @@ from shares.protocol import ATTRIBUTES, FileId, NodeId
 
 @dataclass
 class _Use:
-    """One file's at one node. The words are those of `shares.node.uses` and `OpenFile`; busy: it
+    """One file's at one node. The words are those of `shares.node.opened` and `OpenFile`; busy: it
     is being opened or closed."""
 
     open: bool = False

@@ -53,7 +53,7 @@ AT_ONCE = 1.0
 long by then."""
 
 AHEAD_FIRST, AHEAD_LIMIT = 4, 128
-"""Blocks; those of `shares.node.access`."""
+"""Blocks; those of `shares.node.content.access`."""
 
 Begin = Callable[[int, Callable[[], None]], None]
 """Begins the step of that number, and calls the other when it has ended."""

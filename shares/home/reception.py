@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""How nodes come into shares: hello and answer are those of shares.node.membership."""
+"""How nodes come into shares: hello and answer are those of shares.node.hub.membership."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from shares.home.channel import Channel, Open
 from shares.home.homehub import HomeHub
 from shares.home.session import NodeSession
 from shares.home.share import Share
-from shares.node import Join, Joined, codec
+from shares.node import Join, Joined
+from shares.node.hub import codec
 from shares.protocol import NodeId
 
 NODE_LIMIT = 64

@@ -19,8 +19,8 @@ from typing import Any
 
 from satchel.errors import IntegrityError, SatchelError, UnavailableError, UnsupportedError
 from satchel.files import claimed
-from shares.node.left import Left, read_left
-from shares.node.membership import Caller, Ends
+from shares.node.hub.membership import Caller, Ends
+from shares.node.journal.left import Left, read_left
 from shares.node.recovery import Recovered, Recovery, put_aside
 
 log = logging.getLogger(__name__)

@@ -20,13 +20,13 @@ from shares.mount.habits import encode as encode_habits
 from shares.mount.habits import load_habits
 from shares.mount.id_mapping import owned_by_mounter
 from shares.mount.journals import LOCK, Journals, behind
-from shares.node.buffer import Buffer
-from shares.node.journal import Journal
-from shares.node.journal_records import MountNote, this_boot
-from shares.node.left import read_left
-from shares.node.losses import TakenOver
+from shares.node.content.buffer import Buffer
+from shares.node.hub.losses import TakenOver
+from shares.node.hub.membership import Caller, Ends
+from shares.node.journal.journal import Journal
+from shares.node.journal.left import read_left
+from shares.node.journal.records import MountNote, this_boot
 from shares.node.member import Member, Parking
-from shares.node.membership import Caller, Ends
 from shares.node.offloading import Offloading, Switched
 from shares.node.operations import Operations
 from shares.protocol import Predicted

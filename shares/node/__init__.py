@@ -7,29 +7,26 @@
 - extent: size and times of a file, the content of its block -1
 - entry: a name in a folder, with the attributes of what it names
 
-Modules, from below: hub (what a node asks of home), operations (what a program asks of a node),
-codec (what both say to each other, as bytes), remote (a hub at the other end of a channel),
-membership (how a node joins) and current_hub (home, over one membership after the other).
+Rooms, from above. `.importlinter` holds imports to this order:
 
-Content: extent, buffer, access, sending (what a node sends home), windows, copies, pages, relaxed,
-known_files, eviction, requests (what it asks home for), admission (what home's answer to an open
-makes of a file), write_back (when it sends), and content, which is made of these.
-
-Names and files: names and marks (what a node remembers), made_ahead, uses (who uses the files that
-are open), handles (their numbers), statics, opener, file_handles, latest_attributes, folders,
-creation, and node, which is made of these. Around it: losses (whom home went on without),
-foresight, files (the file API), member (a node that joins again), and journal and what is read of
-it.
+- offloading: a task went to another node, or came back
+- files: the file API; member: a node that joins again; recovery: what a mount has left gets home
+- node: what programs ask, answered from copies and by home
+- opened: files and folders as programs have them open
+- content: the blocks of open files; names: names and attributes that are remembered
+- journal: what was written and home has not confirmed
+- hub: home, as a node reaches it
+- extent: block -1 of a file
+- operations: what programs ask of a node; clock: that of leases
 """
 
-from shares.node import codec, losses
-from shares.node.admission import AHEAD_OF_OPEN
-from shares.node.buffer import Buffer
-from shares.node.codec import encode
+from shares.node.content.admission import AHEAD_OF_OPEN
+from shares.node.content.buffer import Buffer
 from shares.node.extent import BLOCK, Extent
-from shares.node.file_handles import IDLE_SECONDS, WRITTEN_SECONDS
 from shares.node.files import RawFile, find, open_file, open_handle
-from shares.node.hub import (
+from shares.node.hub import codec, losses
+from shares.node.hub.codec import encode
+from shares.node.hub.hub import (
     IMMUTABLE,
     OPENED_AHEAD,
     PRIVATE,
@@ -42,12 +39,23 @@ from shares.node.hub import (
     OwnFolder,
     Unmade,
 )
-from shares.node.losses import LOSSES_KEPT, Losses, Restored, TakenOver
-from shares.node.marks import Marks
+from shares.node.hub.losses import LOSSES_KEPT, Losses, Restored, TakenOver
+from shares.node.hub.membership import (
+    Caller,
+    Ends,
+    Join,
+    Joined,
+    LeaseOver,
+    Membership,
+    await_reply,
+)
+from shares.node.hub.remote import HomeLink, RemoteHub, answer_request
 from shares.node.member import Member, Parking
-from shares.node.membership import Caller, Ends, Join, Joined, LeaseOver, Membership, await_reply
+from shares.node.names.marks import Marks
 from shares.node.node import Node
 from shares.node.offloading import Offloading, Switched
+from shares.node.opened.file_handles import IDLE_SECONDS, WRITTEN_SECONDS
+from shares.node.opened.uses import IDLE_FILES
 from shares.node.operations import (
     EVERYTHING,
     FLOCK,
@@ -63,8 +71,6 @@ from shares.node.operations import (
     Operations,
     Usage,
 )
-from shares.node.remote import HomeLink, RemoteHub, answer_request
-from shares.node.uses import IDLE_FILES
 
 __all__ = [
     "AHEAD_OF_OPEN",

@@ -18,9 +18,9 @@ import stat
 from typing import IO, TYPE_CHECKING, Any
 
 from satchel.files import new_mode
-from shares.node.filemarks import LONGEST, PRIVATE_NAME
-from shares.node.handles import reads_from, writes_to
 from shares.node.node import Node
+from shares.node.opened.filemarks import LONGEST, PRIVATE_NAME
+from shares.node.opened.handles import reads_from, writes_to
 from shares.node.operations import ROOT, Changes, Operations
 from shares.protocol import FileId
 

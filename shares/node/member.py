@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from satchel.errors import NotFoundError, SatchelError
-from shares.node.buffer import Buffer
-from shares.node.conflicts import Conflicts, of_aside
-from shares.node.journal import Journal
-from shares.node.losses import TakenOver
-from shares.node.membership import Caller, Ends, Membership
+from shares.node.content.buffer import Buffer
+from shares.node.content.windows import Make
+from shares.node.hub.losses import TakenOver
+from shares.node.hub.membership import Caller, Ends, Membership
+from shares.node.journal.conflicts import Conflicts, of_aside
+from shares.node.journal.journal import Journal
 from shares.node.node import Node
-from shares.node.windows import Make
 
 log = logging.getLogger(__name__)
 

@@ -17,29 +17,29 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from shares.node.allocation import Allocation
-from shares.node.buffer import Buffer
-from shares.node.content import Content
-from shares.node.creation import Creation
-from shares.node.current_hub import CurrentHub
-from shares.node.file_handles import FileHandles
-from shares.node.filemarks import FileMarks
-from shares.node.folders import Folders
-from shares.node.foresight import Foresight
-from shares.node.handles import appends, file_of
-from shares.node.heartbeat import Heartbeat
-from shares.node.hub import Hub
-from shares.node.journal import Journal
-from shares.node.last_names import LastNames
-from shares.node.latest_attributes import LatestAttributes
-from shares.node.losses import Losses, TakenOver
-from shares.node.made_ahead import MadeAhead
-from shares.node.names import Names
-from shares.node.opener import Opener
+from shares.node.content.buffer import Buffer
+from shares.node.content.content import Content
+from shares.node.content.windows import Make
+from shares.node.hub.current_hub import CurrentHub
+from shares.node.hub.hub import Hub
+from shares.node.hub.losses import Losses, TakenOver
+from shares.node.journal.journal import Journal
+from shares.node.names.last_names import LastNames
+from shares.node.names.made_ahead import MadeAhead
+from shares.node.names.names import Names
+from shares.node.opened.allocation import Allocation
+from shares.node.opened.creation import Creation
+from shares.node.opened.file_handles import FileHandles
+from shares.node.opened.filemarks import FileMarks
+from shares.node.opened.folders import Folders
+from shares.node.opened.foresight import Foresight
+from shares.node.opened.handles import appends, file_of
+from shares.node.opened.heartbeat import Heartbeat
+from shares.node.opened.latest_attributes import LatestAttributes
+from shares.node.opened.opener import Opener
+from shares.node.opened.statics import Statics
+from shares.node.opened.uses import Uses
 from shares.node.operations import FLOCK, ROOT, Attributes, Changes, Entry, Handle, LockKind, Usage
-from shares.node.statics import Statics
-from shares.node.uses import Uses
-from shares.node.windows import Make
 from shares.protocol import FileId
 
 CLOSE_SECONDS = 5.0

@@ -24,13 +24,13 @@ from typing import Any
 
 from satchel.errors import UnavailableError
 from shares.node import clock
-from shares.node.buffer import Buffer
-from shares.node.conflicts import Conflicts, RefusedContent, of_aside
+from shares.node.content.buffer import Buffer
 from shares.node.extent import Extent
-from shares.node.hub import Hub
-from shares.node.journal_records import MountNote
-from shares.node.left import Left, LeftFile
-from shares.node.membership import Caller, Ends, Membership
+from shares.node.hub.hub import Hub
+from shares.node.hub.membership import Caller, Ends, Membership
+from shares.node.journal.conflicts import Conflicts, RefusedContent, of_aside
+from shares.node.journal.left import Left, LeftFile
+from shares.node.journal.records import MountNote
 from shares.node.node import Node
 from shares.protocol import ATTRIBUTES, FileId, Message, NodeMachine, Refused, Release, filled, runs
 

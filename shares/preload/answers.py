@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from satchel.errors import IntegrityError
 from shares.node import Attributes, Changes, LockKind, Node
-from shares.node.handles import number
+from shares.node.opened.handles import number
 from shares.preload import messages
 from shares.preload.messages import Op, Request
 from shares.preload.places import Places

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from satchel.errors import IntegrityError
 from shares.node import Node
-from shares.node.handles import number
+from shares.node.opened.handles import number
 from shares.preload import messages
 from shares.preload.answers import Answers
 from shares.preload.stand_ins import StandIns

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from satchel.errors import IntegrityError
 from shares.node import Changes, Node, open_handle
-from shares.node.handles import number as handle_of
+from shares.node.opened.handles import number as handle_of
 from shares.protocol import FileId
 from shares.session.records import (
     VERSION,

@@ -68,7 +68,7 @@ from replica import (
 from satchel.errors import IntegrityError
 from satchel.ids import ChunkRef, OperationNumber
 from satchel.settings import SettingsError, load
-from shares.node.codec import decode, encode
+from shares.node.hub.codec import decode, encode
 from shares.preload.messages import unpack as preload_request
 from shares.protocol import FileId, Flush, Log
 from shares.session.records import File, Head, Written

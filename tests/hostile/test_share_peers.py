@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from homeserver.shares import Shares, ShareShelf
 from shares.home import ShareRecord
 from shares.node import ROOT, Buffer, Membership, Node
-from shares.node.membership import VERSION
+from shares.node.hub.membership import VERSION
 from tests.hostile.test_parsers import EXAMPLES
 from wire import Caller
 from wire.duplex import HEADER, Kind

@@ -197,7 +197,7 @@ def test_files_that_are_closed_and_opened_all_the_time_are_one_memory(
     home: Home, options: dict[str, str], through: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files are closed with their last handles, and opened again after every fourth access."""
-    monkeypatch.setattr("shares.node.uses.IDLE_FILES", 0)
+    monkeypatch.setattr("shares.node.opened.uses.IDLE_FILES", 0)
     monkeypatch.setattr("tests.homeserver.shares.test_history.AGAIN", 0.25)
     home.add(**options)
     nodes = [home.join(str(number)).node for number in range(NODES)]

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from shares.home import PathRule
-from shares.node import ROOT, Node, file_handles, open_file
-from shares.node.filemarks import IMMUTABLE_NAME
+from shares.node import ROOT, Node, open_file
+from shares.node.opened import file_handles
+from shares.node.opened.filemarks import IMMUTABLE_NAME
 from tests.homeserver.shares.conftest import Home
 from tests.needs import requires
 from tests.waiting import eventually

@@ -27,7 +27,7 @@ from bench.delayed import DelayedSocket
 from shares.home.promises import Promises
 from shares.home.session import NodeSession
 from shares.node import ROOT, Node
-from shares.node.made_ahead import MadeAhead
+from shares.node.names.made_ahead import MadeAhead
 from shares.protocol import FileId
 from tests.homeserver.shares.conftest import Home
 from tests.shares.history import INITIAL, Operation, check, dump

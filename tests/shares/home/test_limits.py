@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from shares.node import ROOT, Buffer, LockKind, Node, codec
+from shares.node import ROOT, Buffer, LockKind, Node
+from shares.node.hub import codec
 from shares.protocol import BLOCK, FileId
 from tests.shares.home.homes import LocalHome
 from tests.waiting import eventually
@@ -86,7 +87,7 @@ def test_a_nodes_disk_keeps_no_more_of_closed_files_than_its_buffer(
     home: LocalHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that a node had ever written stayed there, until it left the share."""
-    monkeypatch.setattr("shares.node.uses.IDLE_FILES", 2)
+    monkeypatch.setattr("shares.node.opened.uses.IDLE_FILES", 2)
     home.add()
     folder = tmp_path / "small"
     node = home.join("one", buffer=Buffer(folder, 64 * BLOCK)).node
@@ -107,7 +108,7 @@ def test_home_remembers_nothing_of_files_that_all_have_closed(
     home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It kept a record of each file that was ever opened, until it ended."""
-    monkeypatch.setattr("shares.node.uses.IDLE_FILES", 2)
+    monkeypatch.setattr("shares.node.opened.uses.IDLE_FILES", 2)
     monkeypatch.setattr("shares.protocol.home_machine.RESTING", 20)
     share = home.add()
     one, two = home.join("one").node, home.join("two").node

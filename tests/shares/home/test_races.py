@@ -15,9 +15,9 @@ import pytest
 
 from shares.home.session import NodeSession
 from shares.node import ROOT, Buffer, Changes, Extent, Member, Membership, Node
-from shares.node.journal import Journal
-from shares.node.journal_records import MountNote, this_boot
-from shares.node.left import read_left
+from shares.node.journal.journal import Journal
+from shares.node.journal.left import read_left
+from shares.node.journal.records import MountNote, this_boot
 from shares.node.recovery import Recovery
 from shares.protocol import BLOCK, FileId
 from tests.shares.home.homes import LocalHome

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from shares.node import ROOT, Changes, Node
-from shares.node.file_handles import IDLE_SECONDS
+from shares.node.opened.file_handles import IDLE_SECONDS
 from shares.protocol import BLOCK, FileId
 from tests.shares.history import Operation, check_staleness
 from tests.shares.home.homes import LocalHome

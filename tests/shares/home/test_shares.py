@@ -17,7 +17,8 @@ import pytest
 
 from shares.home import share_status
 from shares.home.detector import MARGIN
-from shares.node import ROOT, Buffer, Changes, LockKind, Node, content
+from shares.node import ROOT, Buffer, Changes, LockKind, Node
+from shares.node.content import content
 from shares.protocol import BLOCK, HOME, Action, FileId
 from tests.shares.home.homes import LEASE, LocalHome, unreached
 from tests.waiting import eventually
@@ -259,7 +260,7 @@ def test_the_only_user_of_a_file_brings_what_it_wrote_after_its_lease(home: Loca
 def test_home_has_a_native_file_as_soon_as_another_node_opens_it(
     home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.node.file_handles.WRITE_BACK_SECONDS", 1000.0)
+    monkeypatch.setattr("shares.node.opened.file_handles.WRITE_BACK_SECONDS", 1000.0)
     home.add(log="async")
     one, two = home.join("one").node, home.join("two").node
     file, _ = make(one, content=b"native" * 1000)
@@ -270,8 +271,8 @@ def test_home_has_a_native_file_as_soon_as_another_node_opens_it(
 def test_home_is_not_far_behind_of_a_native_file(
     home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.node.file_handles.WRITE_BACK_SECONDS", 1000.0)
-    monkeypatch.setattr("shares.node.content.LAG_BYTES", 8 * BLOCK)
+    monkeypatch.setattr("shares.node.opened.file_handles.WRITE_BACK_SECONDS", 1000.0)
+    monkeypatch.setattr("shares.node.content.content.LAG_BYTES", 8 * BLOCK)
     home.add(log="async")
     one = home.join("one").node
     _, handle = make(one)
@@ -379,7 +380,7 @@ def test_a_node_is_not_lost_by_how_long_it_takes_to_cut_a_file(
 ) -> None:
     """A kernel frees a gigabyte of cached pages in a second, if it has nothing else to do."""
     monkeypatch.setattr(content, "TRIMMED", 2 * BLOCK)
-    monkeypatch.setattr("shares.node.copies.CUT_HERE_BYTES", 0)
+    monkeypatch.setattr("shares.node.content.copies.CUT_HERE_BYTES", 0)
     home.add()
     disk = SlowDisk(tmp_path / "slow")
     member = home.join("one", buffer=disk)

@@ -222,7 +222,7 @@ def test_a_file_that_was_cut_is_written_without_asking(
     home: LocalHome, node: Node, monkeypatch: pytest.MonkeyPatch, here: int, asked: int
 ) -> None:
     """So is a native file cut, if that is not much."""
-    monkeypatch.setattr("shares.node.copies.CUT_HERE_BYTES", here)
+    monkeypatch.setattr("shares.node.content.copies.CUT_HERE_BYTES", here)
     entry, handle = node.create(ROOT, b"file", 0o644, os.O_RDWR, UID, GID)
     file = entry.attributes.file
     node.write(handle.number, 0, b"x" * 100_000)
@@ -420,7 +420,7 @@ def test_with_the_log_policy_sync_home_has_what_was_closed(home: LocalHome) -> N
 def test_who_closes_waits_when_much_is_on_its_way(
     home: LocalHome, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.node.sending.LAG_BYTES", 0)
+    monkeypatch.setattr("shares.node.content.sending.LAG_BYTES", 0)
     room = node.content._sender.room
     _, handle = node.create(ROOT, b"file", 0o644, os.O_WRONLY, UID, GID)
     other = node.open(write(node, b"other"), os.O_RDONLY).number

@@ -15,11 +15,11 @@ import pytest
 from satchel.errors import IntegrityError
 from shares.mount import Journals
 from shares.node.extent import BLOCK, Extent
-from shares.node.hub import Making
-from shares.node.journal import Journal
-from shares.node.journal_records import MountNote, this_boot
-from shares.node.left import read_left
-from shares.node.written_marks import Base
+from shares.node.hub.hub import Making
+from shares.node.journal.journal import Journal
+from shares.node.journal.left import read_left
+from shares.node.journal.records import MountNote, this_boot
+from shares.node.journal.written_marks import Base
 from shares.protocol import ATTRIBUTES, FileId
 
 FILE, FOLDER = FileId(0x1234), FileId(1)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shares.node import Buffer, Membership, Node, RemoteHub
-from shares.node.windows import Make
+from shares.node.content.windows import Make
 from shares.protocol import Message, NodeId
 from tests.shares.home.homes import Line, LocalHome
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from shares.node import ROOT, Changes, Node
-from shares.node.handles import appends, file_of, number, writes_to
+from shares.node.opened.handles import appends, file_of, number, writes_to
 from shares.protocol import BLOCK, FileId
 from tests.shares.node.conftest import Join, NodesHome
 from tests.waiting import eventually
@@ -23,8 +23,8 @@ from tests.waiting import eventually
 @pytest.fixture(autouse=True)
 def _nothing_because_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes give up nothing because of it."""
-    monkeypatch.setattr("shares.node.file_handles.IDLE_SECONDS", 1000.0)
-    monkeypatch.setattr("shares.node.file_handles.WRITE_BACK_SECONDS", 1000.0)
+    monkeypatch.setattr("shares.node.opened.file_handles.IDLE_SECONDS", 1000.0)
+    monkeypatch.setattr("shares.node.opened.file_handles.WRITE_BACK_SECONDS", 1000.0)
 
 
 def make(node: Node, content: bytes = b"content") -> FileId:

@@ -433,8 +433,8 @@ def test_a_write_whose_log_was_lost_is_judged_by_what_home_takes(
 def test_writes_wait_when_homes_log_is_too_far_behind(
     join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.node.lag.LAG_BYTES", 8 * BLOCK)
-    monkeypatch.setattr("shares.node.lag.CONFIRMED_BYTES", 2 * BLOCK)
+    monkeypatch.setattr("shares.node.content.lag.LAG_BYTES", 8 * BLOCK)
+    monkeypatch.setattr("shares.node.content.lag.CONFIRMED_BYTES", 2 * BLOCK)
     one, two = join(wait=0.5), join()
     file, handle = make(one, content=bytes(BLOCK))
     two.open(file, os.O_RDONLY)
@@ -488,7 +488,7 @@ def test_what_is_pushed_to_a_file_without_handles_is_read(join: Join, home: Node
 def test_a_file_that_is_idle_for_long_or_removed_is_closed(
     join: Join, home: NodesHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.node.uses.IDLE_FILES", 2)
+    monkeypatch.setattr("shares.node.opened.uses.IDLE_FILES", 2)
     one, two = join(), join()
     made = [make(one, b"%d" % n, b"content")[0] for n in range(4)]
     for file in made:

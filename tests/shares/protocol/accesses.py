@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 
-from shares.node.lag import Replies
+from shares.node.content.lag import Replies
 from shares.protocol.messages import ATTRIBUTES, FileId
 
 Place = tuple[FileId, int]

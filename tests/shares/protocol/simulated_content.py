@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from shares.node.lag import Replies, settle
+from shares.node.content.lag import Replies, settle
 from shares.protocol import (
     ATTRIBUTES,
     Blocks,

@@ -1,0 +1,308 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a node sends home of content, and what becomes of it: logged writes, pushes, releases.
+
+All of it with the content's lock held, but for what waits.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from math import inf
+
+from shares.node import clock
+from shares.node.content.access import OpenFile
+from shares.node.content.lag import LAG_BYTES, LogLag, Replies
+from shares.node.extent import Extent
+from shares.node.hub.hub import Hub
+from shares.node.journal.journal import Journal
+from shares.protocol import (
+    ATTRIBUTES,
+    Carrier,
+    Done,
+    FileId,
+    Flush,
+    Log,
+    Message,
+    NodeMachine,
+    Push,
+    Refused,
+    Release,
+    content,
+    filled,
+)
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.25
+
+FLUSHED = 4096
+"""Blocks that are given to home before its answer is waited for."""
+
+REFUSED = "home went on without what was written here"
+
+
+class Sender:
+    """Of one node's machine.
+
+    changed: the content's lock, told when something came. hub: of the latest membership. traffic:
+    messages that were sent and came, by kind; bytes: of their content
+    """
+
+    def __init__(
+        self,
+        changed: threading.Condition,
+        machine: NodeMachine,
+        block: Callable[[FileId, int], bytes],
+        go_on: Callable[[FileId], None],
+        hub: Hub,
+        wait: float | None,
+        journal: Journal | None = None,
+    ) -> None:
+        """block: the content of a block; go_on: has the accesses to a file look again; wait: as
+        for Content."""
+        self.changed = changed
+        self._machine = machine
+        self._block = block
+        self._go_on = go_on
+        self.hub = hub
+        self._wait = wait
+        self._journal = journal
+        self._logs: dict[int, tuple[Log, Replies]] = {}
+        self._lag = LogLag(changed)
+        self.traffic: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+        self._timer: threading.Timer | None = None
+        self._going = 0
+        self._unanswered: Counter[FileId] = Counter()
+        self._unanswered_since: dict[FileId, float] = {}
+        self._failures: dict[FileId, OSError] = {}
+        self._over: OSError | None = None
+
+    def begin(self, hub: Hub) -> list[tuple[Log, Replies]]:
+        """A new membership. Logged writes that the last one has not confirmed, for `settle`."""
+        self.hub = hub
+        logs, self._logs = self._logs, {}
+        self._going = 0
+        self._unanswered.clear()
+        self._unanswered_since.clear()
+        self._lag.begin()
+        return list(logs.values())
+
+    def bounded(self) -> bool:
+        """Whether home's log is not too far behind."""
+        return self._lag.bounded()
+
+    @property
+    def connected(self) -> bool:
+        return self.hub.connected
+
+    def end(self, why: OSError) -> None:
+        """Nobody takes anything any more: what is waited for raises this."""
+        self._over = why
+        for _, replies in self.begin(self.hub):
+            replies.append(why)
+
+    def require_home(self) -> None:
+        """Raises OSError where nobody takes anything any more."""
+        if self._over is not None:
+            raise OSError(*self._over.args)
+
+    def room(self) -> bool:
+        """Whether not too much content is on its way to home."""
+        return self._going <= LAG_BYTES
+
+    def limit_wait(self, seconds: float) -> None:
+        """So long is waited at most for a home that is not reached."""
+        self._wait = seconds
+
+    def since(self, file: FileId) -> float:
+        """When the first content was sent that home has not answered, by the clock; inf: all is."""
+        return self._unanswered_since.get(file, inf)
+
+    def quiet(self, file: FileId) -> bool:
+        """Whether home has answered all content of the file."""
+        return self._unanswered[file] <= 0
+
+    def failure(self, file: FileId) -> OSError | None:
+        """Why content of the file that nobody waited for did not become the share's; said once."""
+        return self._failures.pop(file, None)
+
+    @property
+    def unconfirmed(self) -> int:
+        """Logged writes that are waited for."""
+        return len(self._logs)
+
+    def log(self, message: Log, to: list[Replies] | None) -> None:
+        """Before the push that the write makes, and so accepted by home. to: where the reply that
+        the write waits for is going to be; None: it waits for none."""
+        hub = self.hub
+        self.count(message)
+        if to is None:
+            self._lag.post(hub, message)
+            return
+        file, number = message.file, message.first
+        self._machine.log_sent(file, number)
+        generation = self._giving(file, (number,))
+        replies: Replies = []
+        to.append(replies)
+        self._logs[id(replies)] = (message, replies)
+
+        def logged(reply: Message | OSError) -> None:
+            with self.changed:
+                lost = isinstance(reply, OSError) and not hub.connected
+                if hub is not self.hub or lost:
+                    return  # what the node brings to its next membership says what became of it
+                self._logs.pop(id(replies), None)
+                replies.append(reply)
+                if isinstance(reply, Done):
+                    self._at_home(file, (number,), generation)
+                self._machine.log_done(file, number)
+                self._go_on(file)
+
+        hub.post(message, logged, logged)
+
+    def send(self, message: Push | Flush | Release) -> Replies:
+        """Fill and post it. What is returned gets the reply when that has come."""
+        generation = self._giving(message.file, message.fresh)
+        message, hub = filled(message, self._block), self.hub
+        file = message.file
+        given = {number: self._machine.block(file, number).given for number in message.fresh}
+        replies: Replies = []
+        self.count(message)
+        self._going += len(message.data)
+        self._unanswered[file] += 1
+        self._unanswered_since.setdefault(file, clock.now())
+
+        def replied(reply: Message | OSError) -> None:
+            with self.changed:
+                replies.append(reply)
+                if isinstance(reply, Refused):
+                    log.warning("home went on without blocks %s of %s", reply.refused, reply.file)
+                    self._set_aside(message, reply.refused)
+                if hub is self.hub:
+                    self._going -= len(message.data)
+                    self._unanswered[file] -= 1
+                    if not self._unanswered[file]:
+                        del self._unanswered[file]
+                        del self._unanswered_since[file]
+                    self._note_failure(reply, file)
+                if hub is self.hub and not isinstance(reply, OSError):
+                    self._at_home(file, message.fresh, generation)
+                    for number, sent in given.items():
+                        if self._machine.block(file, number).given == sent:
+                            self._machine.arrived(file, number)
+                self.changed.notify_all()
+
+        hub.post(message, replied, replied)
+        return replies
+
+    def flush(self, file: OpenFile, *, wait: bool = True) -> None:
+        """Without the lock: what is written by now. In parts, so that what waits for home's
+        connection is bounded. wait: for the last one as well. What is written while that one is
+        under way is left, or a program that writes on would keep this from ending."""
+        while True:
+            with self.changed:
+                flushes = self._machine.flush(file.file, FLUSHED)
+                pending = [self.send(message) for message in flushes]
+                file.behind = 0
+            last = sum(message.count for message in flushes) < FLUSHED
+            if wait or not last:
+                self.wait_for(pending)
+            if last:
+                return
+
+    def _giving(self, file: FileId, numbers: tuple[int, ...]) -> int:
+        if self._journal is None:
+            return 0
+        sized = ATTRIBUTES in numbers
+        extent = Extent.unpack(self._block(file, ATTRIBUTES)) if sized else None
+        return self._journal.giving(file, numbers, extent)
+
+    def _at_home(self, file: FileId, numbers: tuple[int, ...], generation: int) -> None:
+        if self._journal is not None:
+            try:
+                self._journal.at_home(file, numbers, generation)
+            except OSError as error:
+                log.error("the journal: %s; content of %s may be sent again", error, file)
+
+    def _set_aside(self, message: Carrier, refused: tuple[int, ...]) -> None:
+        """It counts as at home when it is kept beside the file's content there."""
+        if self._journal is not None:
+            blocks = {number: data for number, data in content(message) if number in refused}
+            self._journal.set_aside(message.file, blocks)
+
+    def brought(self, releases: Iterable[Release], pending: list[Replies]) -> None:
+        """What a node had written is answered in its new membership. Where home goes on with its
+        own size of a file, it cuts off what it has taken behind that: so all is set aside."""
+        if self._journal is None:
+            return
+        refused = [r for replies in pending for r in replies if isinstance(r, Refused)]
+        sized = {reply.file for reply in refused if ATTRIBUTES in reply.refused}
+        for message in releases:
+            if message.file in sized:
+                numbers = [number for number in message.fresh if number != ATTRIBUTES]
+                blocks = {number: self._block(message.file, number) for number in numbers}
+                self._journal.set_aside(message.file, blocks)
+        self._journal.brought()
+
+    def _note_failure(self, reply: Message | OSError, file: FileId) -> None:
+        """Where home is not reached it is brought to the next membership. What its disk has no room
+        for home has all the same, and says so at a sync as long as that is so."""
+        if isinstance(reply, Refused):
+            self._failures[file] = OSError(errno.ESTALE, REFUSED)
+        elif isinstance(reply, OSError) and self.hub.connected:
+            log.warning("home does not take content of %s: %s", file, reply)
+            if reply.errno != errno.ENOSPC:
+                self._failures[file] = reply
+
+    def push(self, pushes: Iterable[Push]) -> None:
+        """What a write made; and later, by itself, what becomes of it when its blocks are quiet."""
+        for push in pushes:
+            self.send(push)
+        wait = self._machine.next_due() - clock.now()
+        if self._timer is None and wait < inf:
+            self._timer = threading.Timer(max(wait, 0.0), self._quiet)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _quiet(self) -> None:
+        with self.changed:
+            self._timer = None
+            self.push(self._machine.due(clock.now()))
+
+    def wait_for(self, pending: list[Replies]) -> None:
+        """Without the lock. Raises OSError: EIO where home is not reached, ESTALE where it went on
+        without this."""
+        self.wait_until(lambda: all(pending))
+        for (reply,) in pending:
+            if isinstance(reply, OSError):
+                raise reply
+            if isinstance(reply, Refused):
+                raise OSError(errno.ESTALE, REFUSED)
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Without the lock, with which the condition is asked. Raises OSError: EIO, or why nobody
+        takes anything any more."""
+        since = time.monotonic()
+        with self.changed:
+            while not condition():
+                self.require_home()
+                self.changed.wait(LOOK_SECONDS)
+                now = time.monotonic()
+                since = now if self.hub.connected else since
+                if self._wait is not None and now - since > self._wait:
+                    raise OSError(errno.EIO, "home is not reached")
+
+    def count(self, message: Message) -> None:
+        """It is sent, or came."""
+        name = type(message).__name__
+        self.traffic[name] += 1
+        data = getattr(message, "data", b"")
+        if data:
+            self.bytes[name] += len(data)

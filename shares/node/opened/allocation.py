@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""fallocate(2) at a node: room that home reserves, and parts of files that become zeros.
+
+A file that this node has alone is overwritten with zeros here, as by a write, where it is not much.
+Else home takes these blocks from all nodes and makes a hole in its file, whatever its size.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+
+from shares.node.content.access import OpenFile
+from shares.node.content.content import Content
+from shares.node.extent import LARGEST
+from shares.node.hub.current_hub import CurrentHub
+from shares.node.names.made_ahead import MadeAhead
+from shares.node.operations import KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE
+
+ZEROED_HERE = 1 << 20
+"""Bytes that are overwritten here at most; of more home is asked."""
+
+RESERVES, MAKES_ZEROS = {0, KEEP_SIZE}, {KEEP_SIZE | PUNCH_HOLE, ZERO_RANGE, ZERO_RANGE | KEEP_SIZE}
+
+
+class Allocation:
+    """Of one node. Thread-safe. Raises OSError."""
+
+    def __init__(self, home: CurrentHub, ahead: MadeAhead, content: Content) -> None:
+        self._home, self._ahead, self._content = home, ahead, content
+
+    def allocate(self, file: OpenFile, mode: int, offset: int, length: int) -> None:
+        """As fallocate(2). EOPNOTSUPP for modes that move content."""
+        if mode not in RESERVES | MAKES_ZEROS:
+            raise OSError(errno.EOPNOTSUPP, "a share's files have no such mode of fallocate")
+        if offset < 0 or length <= 0:
+            raise OSError(errno.EINVAL, "nothing is to be allocated")
+        end = offset + length
+        if end > LARGEST:
+            raise OSError(errno.EFBIG, "a file cannot be as long as that")
+        self._ahead.await_made(file.file)
+        if mode in RESERVES:
+            self._home.get().allocate(file.file, KEEP_SIZE, offset, length)
+        else:
+            self._make_zeros(file, mode | KEEP_SIZE, offset, end)
+        size = None if mode & KEEP_SIZE else end
+        self._content.set_extent(file, size=size, modified=time.time_ns())
+
+    def _make_zeros(self, file: OpenFile, mode: int, offset: int, end: int) -> None:
+        end = min(end, self._content.extent(file).size)
+        if end <= offset:
+            return
+        if self._content.native(file.file) and end - offset <= ZEROED_HERE:
+            # As pages: what another program cuts off meanwhile does not come back.
+            self._content.write(file, offset, bytes(end - offset), pages=True)
+            return
+        with self._content.pages.cutting(file):
+            self._home.get().allocate(file.file, mode, offset, end - offset)
+        self._content.old.cut(file.file)
