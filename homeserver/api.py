@@ -46,7 +46,7 @@ GET    /v1/share-grants/SERVICE/SURROGATE         what a client lends there: sha
 
 What carried services and cloud storage have besides is in homeserver/carried_api.py and
 homeserver/uplink/api.py. GET /v1/openapi.json describes
-all of it (wire/openapi.py); what a POST takes is told by its view.
+all of it (wire/http/openapi.py); what a POST takes is told by its view.
 """
 
 from __future__ import annotations

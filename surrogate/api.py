@@ -30,7 +30,7 @@ GET    /v1/staged/R                 Staged
 DELETE /v1/staged/R                 fetch nothing more
 
 Chunks (wire/chunks.py) are those of the cache below what the tenant brought or was given.
-GET /v1/openapi.json describes all of it (wire/openapi.py).
+GET /v1/openapi.json describes all of it (wire/http/openapi.py).
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@
 - announcement: what a surrogate says of itself on its network (`Announcer`, `Seen`)
 - pairing: a code that is shown (`Invitation`), and what whoever has it gets (`Grant`)
 - identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
+
+Rooms: link (OpenSSH), http, keys, conversation, ports. `.importlinter` says which is above which.
 """
 
 from typing import TYPE_CHECKING
@@ -26,9 +28,7 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
-    from wire.acceptor import Acceptor
     from wire.arrivals import Arrivals
-    from wire.authority import Authority, authority_line, described, host_keys
     from wire.chunks import (
         BATCH_LIMIT,
         PLACES_LIMIT,
@@ -38,18 +38,8 @@ if TYPE_CHECKING:
         requested_priority,
         requested_rate,
     )
-    from wire.client import Answer, HttpClient
-    from wire.credentials import BadCredentials, Credentials, read_credentials
-    from wire.door import API, Names, NoSuchStream, ask_daemon, open_door
-    from wire.duplex import FRAME_LIMIT, Duplex, Ended, PeerFailed, Reply
-    from wire.egress import (
-        Egress,
-        EgressFailed,
-        EgressRefused,
-        join,
-        read_destination,
-        send_destination,
-    )
+    from wire.conversation.duplex import FRAME_LIMIT, Duplex, Ended, PeerFailed, Reply
+    from wire.conversation.greeting import Caller, Ends, Listener
     from wire.errors import (
         ErrorReport,
         HostKeyMismatch,
@@ -64,8 +54,31 @@ if TYPE_CHECKING:
         WrongKey,
         printable,
     )
-    from wire.greeting import Caller, Ends, Listener
-    from wire.identity import (
+    from wire.http.client import Answer, HttpClient
+    from wire.http.credentials import BadCredentials, Credentials, read_credentials
+    from wire.http.intake import Intake
+    from wire.http.metrics import exposition, metrics_app
+    from wire.http.openapi import description, octets, serve_description, takes
+    from wire.http.pages import Lasting, Page, View
+    from wire.http.server import (
+        JSON_BODY_LIMIT,
+        Server,
+        bound_json,
+        install_errors,
+        serve,
+        serve_local,
+        streamed,
+    )
+    from wire.http.sites import refuse_other_sites
+    from wire.http.upstream import (
+        AnswerDamaged,
+        AnswerTooLong,
+        ServiceAnswer,
+        ServiceUnreachable,
+        Upstream,
+    )
+    from wire.keys.authority import Authority, authority_line, described, host_keys
+    from wire.keys.identity import (
         Identity,
         allowed_signers_line,
         authorized_keys_line,
@@ -76,9 +89,29 @@ if TYPE_CHECKING:
         signer_of,
         verify_signer,
     )
-    from wire.intake import Intake
-    from wire.links import SELDOM_SECONDS, Link, Links
-    from wire.listening import listen_local, listen_unix
+    from wire.keys.pairing import (
+        PAIRING_PORT,
+        Address,
+        Grant,
+        Invitation,
+        PairRequest,
+        own_address,
+        pair,
+    )
+    from wire.keys.statements import (
+        HOME_REPLICA,
+        STATEMENT_NAMESPACE,
+        AnswerKey,
+        AnswerSigner,
+        Statement,
+    )
+    from wire.link.door import API, Names, NoSuchStream, ask_daemon, open_door
+    from wire.link.links import SELDOM_SECONDS, Link, Links
+    from wire.link.openssh import Lane, SshHost
+    from wire.link.peers import Peer
+    from wire.link.route_watch import RouteWatch
+    from wire.link.ssh import LinkState, SshLink
+    from wire.link.sshd import door_settings, not_in_force, shell_lines, sshd_in_force, sshd_snippet
     from wire.messages import (
         RUNS_LIMIT,
         CacheNumbers,
@@ -103,51 +136,20 @@ if TYPE_CHECKING:
         VolumeNumbers,
         runs_of,
     )
-    from wire.metrics import exposition, metrics_app
     from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
-    from wire.openapi import description, octets, serve_description, takes
-    from wire.openssh import Lane, SshHost
-    from wire.pages import Lasting, Page, View
-    from wire.pairing import (
-        PAIRING_PORT,
-        Address,
-        Grant,
-        Invitation,
-        PairRequest,
-        own_address,
-        pair,
+    from wire.ports.acceptor import Acceptor
+    from wire.ports.egress import (
+        Egress,
+        EgressFailed,
+        EgressRefused,
+        join,
+        read_destination,
+        send_destination,
     )
-    from wire.peers import Peer
-    from wire.route_watch import RouteWatch
-    from wire.server import (
-        JSON_BODY_LIMIT,
-        Server,
-        bound_json,
-        install_errors,
-        serve,
-        serve_local,
-        streamed,
-    )
-    from wire.sites import refuse_other_sites
-    from wire.ssh import LinkState, SshLink
-    from wire.sshd import door_settings, not_in_force, shell_lines, sshd_in_force, sshd_snippet
-    from wire.statements import (
-        HOME_REPLICA,
-        STATEMENT_NAMESPACE,
-        AnswerKey,
-        AnswerSigner,
-        Statement,
-    )
-    from wire.stream_port import StreamPort
+    from wire.ports.listening import listen_local, listen_unix
+    from wire.ports.stream_port import StreamPort
     from wire.traces import SpanReport, TimedSpan, answer_spans, note_requests
     from wire.turnstile import Turnstile
-    from wire.upstream import (
-        AnswerDamaged,
-        AnswerTooLong,
-        ServiceAnswer,
-        ServiceUnreachable,
-        Upstream,
-    )
 else:
     __getattr__ = deferred(__name__)
 

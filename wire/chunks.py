@@ -18,9 +18,9 @@ import flask
 
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
 from wire.arrivals import Arrivals
-from wire.client import READ_SECONDS, HttpClient
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.openapi import octets
+from wire.http.client import READ_SECONDS, HttpClient
+from wire.http.openapi import octets
 
 PATH = "/v1/chunks"
 BELOW_PATH = "/v1/below"

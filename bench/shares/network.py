@@ -22,7 +22,7 @@ Held = Callable[[FileId, int], int]
 """Bytes of a block up to its last one that is not zero."""
 
 FRAME = 17
-"""Bytes that `wire.duplex` adds to a message."""
+"""Bytes that `wire.conversation.duplex` adds to a message."""
 
 
 class Clock:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A local port on which an unmodified program (curl, a browser) uses the service.
 
-Pages of other sites may not use it: wire/sites.py.
+Pages of other sites may not use it: wire/http/sites.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The front `http` of a carried service: `tcp`, for which pages of other sites are refused.
 
-Each request of a connection is looked at before it goes on (wire/sites.py), and its bytes
+Each request of a connection is looked at before it goes on (wire/http/sites.py), and its bytes
 are passed as they came. Behind a request with `Upgrade` (a WebSocket) they may be anything. A page
 of another site cannot make one: its Origin is refused, and a browser lets no script set that
 header; nor does it use such a connection for other requests.

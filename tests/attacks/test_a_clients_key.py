@@ -19,7 +19,7 @@ from tests.doors import door_of
 from tests.needs import requires
 from tests.waiting import eventually
 from wire import HttpClient, Identity, SshHost, SshLink, fingerprint
-from wire.multiplex import HEADER, HELLO, MAGIC, VERSION, Kind
+from wire.link.multiplex import HEADER, HELLO, MAGIC, VERSION, Kind
 
 pytestmark = requires("ssh", "sshd", "ssh-keygen")
 

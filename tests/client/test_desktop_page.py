@@ -22,7 +22,7 @@ from tests.client.test_desktop_viewer import kept
 from tests.pages import require_every_look, seen, text
 from tests.waiting import eventually
 from wire import Page
-from wire.pages import NOVNC as FOLDER
+from wire.http.pages import NOVNC as FOLDER
 
 ASK = (
     "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -180,7 +180,7 @@ def test_a_page_without_a_desktop_offers_none() -> None:
 def test_without_novnc_the_page_says_what_to_install(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wire.pages.NOVNC", tmp_path)
+    monkeypatch.setattr("wire.http.pages.NOVNC", tmp_path)
     with httpx.Client(base_url=f"http://127.0.0.1:{page.port}") as owner:
         owner.get(page.link)
         assert "apt install novnc" in owner.get("/desktop").json()["fix"]

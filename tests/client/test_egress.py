@@ -24,7 +24,7 @@ from tests.replay.agents import free_port, running_agent
 from tests.replay.test_streams import Echo, Guest, Source, pattern, receive, serving
 from tests.waiting import PATIENCE_SECONDS, eventually
 from wire import Egress, EgressFailed, EgressRefused, read_destination, send_destination
-from wire.egress import is_public
+from wire.ports.egress import is_public
 
 WAITS = PATIENCE_SECONDS
 

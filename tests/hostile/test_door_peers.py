@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from satchel.errors import UnavailableError
 from tests.hostile.test_parsers import EXAMPLES
 from wire import RemoteProtocolError
-from wire.multiplex import DROWNED, HEADER, HELLO, MAGIC, PIECE, VERSION, WINDOW, Kind, Multiplexer
+from wire.link.multiplex import (
+    DROWNED,
+    HEADER,
+    HELLO,
+    MAGIC,
+    PIECE,
+    VERSION,
+    WINDOW,
+    Kind,
+    Multiplexer,
+)
 
 FEWER = max(30, EXAMPLES // 10)
 

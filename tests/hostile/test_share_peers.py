@@ -22,7 +22,7 @@ from shares.node import ROOT, Buffer, Membership, Node
 from shares.node.hub.membership import VERSION
 from tests.hostile.test_parsers import EXAMPLES
 from wire import Caller
-from wire.duplex import HEADER, Kind
+from wire.conversation.duplex import HEADER, Kind
 
 REFUSED = b"B"
 """What home's answer to a hello begins with when it goes no further."""

@@ -50,10 +50,10 @@ from tests.hostile.test_parsers import EXAMPLES, PARSERS, Parser, check, drawn, 
 from tests.hostile.test_parsers import UUID as A_UUID
 from tests.needs import requires
 from wire import AnswerSigner, RemoteProtocolError, SignedStatement, Statement
-from wire.authority import check_certificate
 from wire.errors import LocalProtocolError
+from wire.keys.authority import check_certificate
+from wire.keys.pairing import Address, Authenticated, Grant, Hello, PairRequest, Share, _Channel
 from wire.nearby import SERVICE, _seen
-from wire.pairing import Address, Authenticated, Grant, Hello, PairRequest, Share, _Channel
 
 pytestmark = requires("ssh-keygen")
 

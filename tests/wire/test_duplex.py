@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from tests.waiting import eventually
 from wire import Caller, Duplex, Ended, Listener, PeerFailed, PeerUnreachable, Reply
-from wire.duplex import AHEAD_LIMIT, HEADER, PART, Kind
+from wire.conversation.duplex import AHEAD_LIMIT, HEADER, PART, Kind
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 
@@ -358,7 +358,7 @@ def test_a_frame_that_is_too_long_is_not_sent(short_path: Path) -> None:
 def test_a_peer_that_does_not_read_is_given_up(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wire.duplex.DROWNED_LIMIT", 4 << 20)
+    monkeypatch.setattr("wire.conversation.duplex.DROWNED_LIMIT", 4 << 20)
     server = Server(short_path / "s", Side())
     with raw(short_path / "s") as connection:
         connection.sendall(greeting())

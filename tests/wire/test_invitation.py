@@ -5,7 +5,8 @@
 import pytest
 
 from satchel.errors import UnavailableError
-from wire import Grant, Invitation, PairRequest, pair, pairing
+from wire import Grant, Invitation, PairRequest, pair
+from wire.keys import pairing
 
 
 def nobody(request: PairRequest) -> Grant:

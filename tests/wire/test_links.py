@@ -159,19 +159,19 @@ def test_a_walk_is_seen_when_the_kernel_tells_of_it(
         def close(self) -> None:
             tell.clear()
 
-    monkeypatch.setattr("wire.links.RouteWatch", Told)
-    monkeypatch.setattr("wire.links.WATCH_SECONDS", 1000.0)
+    monkeypatch.setattr("wire.link.links.RouteWatch", Told)
+    monkeypatch.setattr("wire.link.links.WATCH_SECONDS", 1000.0)
     with Links(peerage.folder / "run" / "walk") as links:
         link = links.open("spot", peerage.peer)
         (before,) = peerage.sshd.sessions()
-        monkeypatch.setattr("wire.links._Route._now", lambda route: "192.0.2.1")
+        monkeypatch.setattr("wire.link.links._Route._now", lambda route: "192.0.2.1")
         tell[0]()
         assert eventually(lambda: before not in peerage.sshd.sessions())
         assert eventually(lambda: name(link) == "spot")
         assert link.stands(1000.0)
         assert eventually(lambda: len(peerage.sshd.sessions()) == 1)
         (second,) = peerage.sshd.sessions()
-        monkeypatch.setattr("wire.links._Route._now", lambda route: "192.0.2.2")
+        monkeypatch.setattr("wire.link.links._Route._now", lambda route: "192.0.2.2")
         link.connect()
         assert second not in peerage.sshd.sessions()
         assert name(link) == "spot"

@@ -14,8 +14,8 @@ import pytest
 
 from tests.waiting import eventually
 from wire import PeerTimeout
-from wire.liveness import Liveness
-from wire.multiplex import Multiplexer
+from wire.link.liveness import Liveness
+from wire.link.multiplex import Multiplexer
 
 KEEP_ALIVE = 3.0
 

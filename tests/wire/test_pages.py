@@ -14,7 +14,7 @@ import pytest
 from satchel.errors import UnavailableError
 from tests.waiting import eventually
 from wire import Page, View
-from wire.pages import VIEWERS
+from wire.http.pages import VIEWERS
 
 ENDED: list[str] = []
 FAILS: list[bool] = []

@@ -9,7 +9,7 @@ import pytest
 
 from testbed import namespaces
 from tests.needs import requires
-from wire.route_watch import RouteWatch
+from wire.link.route_watch import RouteWatch
 
 pytestmark = requires("netns")
 

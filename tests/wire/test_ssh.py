@@ -165,7 +165,7 @@ def test_a_host_where_nothing_answers_is_told_from_one_that_is_slow(
 def test_a_door_that_is_late_is_waited_for_as_long_as_the_caller_says(
     me: Identity, short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wire.ssh.HELLO_SECONDS", 1.0)
+    monkeypatch.setattr("wire.link.ssh.HELLO_SECONDS", 1.0)
     late = ["sh", "-c", 'sleep 4; exec "$@"', "-", *plain_door(short_path)]
     with Sshd.start(short_path / "late", authorized=[me.public], door=late) as sshd:
         host = sshd.host("late", me.path, short_path / "known_late")
@@ -266,7 +266,7 @@ def test_a_connection_that_is_gone_is_not_waited_for(
     host: SshHost, short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a walk ssh had up to a second to take leave of a host that could not hear it."""
-    monkeypatch.setattr("wire.openssh.KILL_SECONDS", 1000.0)
+    monkeypatch.setattr("wire.link.openssh.KILL_SECONDS", 1000.0)
     link = SshLink.open(host)
     assert eventually(lambda: len(children("ssh")) == 1)  # what quickens it has ended
     (master,) = children("ssh")

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from wire import stream_port
+from wire.ports import stream_port
 
 
 def test_a_connection_that_cannot_be_accepted_is_not_the_last(

@@ -14,7 +14,7 @@ from bench.shares.splits import Workload
 from bench.shares.trace import ABSENT, Access, File, Kind, Trace
 from shares.node import encode
 from shares.protocol import POLICIES, Blocks, Fetch, FileId, Flush, Push
-from wire.duplex import HEADER
+from wire.conversation.duplex import HEADER
 
 R, W = Kind.READ, Kind.WRITE
 SECOND = 1_000_000

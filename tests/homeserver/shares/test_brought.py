@@ -28,7 +28,7 @@ def test_what_was_written_without_home_is_brought_however_much_it_is(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was posted at once: a link that was slower was given up for that, again and again."""
-    monkeypatch.setattr("wire.duplex.DROWNED_LIMIT", 24 << 20)
+    monkeypatch.setattr("wire.conversation.duplex.DROWNED_LIMIT", 24 << 20)
     home.add(log="off")
     member = home.member("one")
     node = member.node

@@ -59,7 +59,7 @@ def test_a_large_native_file_is_closed_without_drowning_home(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of it was put before the connection at once, and then home was given up."""
-    monkeypatch.setattr("wire.duplex.DROWNED_LIMIT", 40 << 20)
+    monkeypatch.setattr("wire.conversation.duplex.DROWNED_LIMIT", 40 << 20)
     home.add(log="off")
     one = home.join("one")
     _, handle = make(one.node)

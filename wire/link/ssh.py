@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A link to another machine: one `ssh -T` process, at whose other end is a door (`wire/door.py`).
+"""A link to another machine: one `ssh -T` process, at whose other end is a `door`.
 
 All streams of a link are in one channel of one TCP connection. sshd forwards nothing for it and
 runs nothing but the door.
@@ -30,12 +30,11 @@ from pathlib import Path
 
 from satchel.errors import NotFoundError, SatchelError, StateError, UnavailableError
 from satchel.paths import SOCKET_PATH_LIMIT
-from wire.door import connected
 from wire.errors import HostUnreachable, RemoteProtocolError, printable
-from wire.listening import listen_unix
-from wire.liveness import Liveness
-from wire.multiplex import HELLO_SECONDS, Kind, Multiplexer
-from wire.openssh import (
+from wire.link.door import connected
+from wire.link.liveness import Liveness
+from wire.link.multiplex import HELLO_SECONDS, Kind, Multiplexer
+from wire.link.openssh import (
     Lane,
     SshHost,
     Tail,
@@ -45,6 +44,7 @@ from wire.openssh import (
     ssh_argv,
     start_ssh,
 )
+from wire.ports.listening import listen_unix
 
 _SILENT_SECONDS = 2.0
 """A host with which there is no connection after so long is asked whether it answers at all: nobody

@@ -29,8 +29,8 @@ from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from satchel.errors import SatchelError
 from wire.errors import STATUS, ErrorReport, code_of_status
-from wire.intake import Bodies, Intake
-from wire.listening import listen_local, listen_unix
+from wire.http.intake import Bodies, Intake
+from wire.ports.listening import listen_local, listen_unix
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication

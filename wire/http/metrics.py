@@ -11,7 +11,7 @@ from flask import Flask, Response
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.registry import Collector
 
-from wire.server import install_errors
+from wire.http.server import install_errors
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -10,7 +10,7 @@ over the next connection, so nothing is lost, repeated or out of order while bot
 A frame, little-endian: length of the payload (4), kind (1), number of the request (4), how many
 frames were received from the other side when it was sent (8), payload. A long payload is sent in
 parts, each as a frame; the last one has the kind. The first frame of a connection is a hello in
-either direction (`wire/greeting.py`).
+either direction (`wire/conversation/greeting.py`).
 
 Whether the other side still hears this one is found out beside all that: a ping and its answer go
 ahead of what waits, also between two parts, count for nothing, and end with their connection.

@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 
 from satchel.errors import SatchelError
 from wire.errors import PeerTimeout, RemoteProtocolError
-from wire.liveness import Liveness
-from wire.outlet import Outlet
+from wire.link.liveness import Liveness
+from wire.link.outlet import Outlet
 
 logger = logging.getLogger(__name__)
 

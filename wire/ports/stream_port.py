@@ -14,8 +14,8 @@ import socket
 import threading
 from collections.abc import Callable
 
-from wire.acceptor import Acceptor
-from wire.listening import listen_local
+from wire.ports.acceptor import Acceptor
+from wire.ports.listening import listen_local
 
 logger = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The door: what sshd starts for a key that may use a daemon, and all that such a key can do.
 
-It carries streams (`wire/multiplex.py`) between the link that called and the daemon of this
+It carries streams (`wire/link/multiplex.py`) between the link that called and the daemon of this
 account. A link names what it wants, `api` for example, and never a path; a daemon's program says
 what there is (`Names`). In the other direction a link offers a socket of its own: the door makes
 one here, in the folder of the link's identity, and whoever connects there is carried to the link.
@@ -27,8 +27,8 @@ from typing import Any
 
 from satchel.errors import AccessError, NotFoundError, SatchelError, UnavailableError, UsageError
 from wire.errors import printable
-from wire.listening import listen_unix
-from wire.multiplex import Kind, Multiplexer
+from wire.link.multiplex import Kind, Multiplexer
+from wire.ports.listening import listen_unix
 
 API = "api"
 """The stream to a daemon's API."""

@@ -30,7 +30,7 @@ from wsproto.events import (
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from satchel.errors import AccessError, SatchelError
-from wire.stream_port import StreamPort
+from wire.ports.stream_port import StreamPort
 
 logger = logging.getLogger(__name__)
 

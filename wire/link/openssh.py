@@ -27,8 +27,8 @@ from wire.errors import (
     WrongKey,
     printable,
 )
+from wire.link.peers import host_in
 from wire.messages import check_name
-from wire.peers import host_in
 
 END_SECONDS = 5.0
 """How long what ssh wrote is waited for."""

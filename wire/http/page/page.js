@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
-// Shows a View of wire/pages.py. A section is made anew only when it changes, and never while the
+// Shows a View of wire/http/pages.py. A section is made anew only when it changes, and never while the
 // keyboard is in it, so that nobody loses the focus.
 
 const SOURCES = ["media", "home", "cache", "other"];

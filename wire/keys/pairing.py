@@ -35,11 +35,11 @@ from satchel.errors import (
 from satchel.names import check_name
 from satchel.paths import SOCKET_PATH_LIMIT
 from wire import codec
-from wire.acceptor import Acceptor
-from wire.authority import check_certificate
 from wire.errors import ErrorReport, LocalProtocolError, RemoteProtocolError, printable
-from wire.identity import fingerprint
+from wire.keys.authority import check_certificate
+from wire.keys.identity import fingerprint
 from wire.messages import Message
+from wire.ports.acceptor import Acceptor
 
 logger = logging.getLogger(__name__)
 

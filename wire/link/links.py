@@ -25,18 +25,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from satchel.errors import SatchelError, StateError, UnavailableError
-from wire.client import HttpClient
-from wire.door import API
 from wire.errors import PeerTimeout
-from wire.openssh import Lane, SshHost, answers
-from wire.peers import Peer
-from wire.route_watch import RouteWatch
-from wire.ssh import LinkState, SshLink
+from wire.http.client import HttpClient
+from wire.link.door import API
+from wire.link.openssh import Lane, SshHost, answers
+from wire.link.peers import Peer
+from wire.link.route_watch import RouteWatch
+from wire.link.ssh import LinkState, SshLink
 
 if TYPE_CHECKING:
     from flask import Flask
 
-    from wire.server import Server
+    from wire.http.server import Server
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +171,7 @@ class Link:
     def offer(self, name: str, app: Flask) -> str:
         """Let the peer ask `app` for chunks, for as long as the link is open; the path of the
         socket there. As `lend`."""
-        from wire.server import serve  # most commands offer nothing
+        from wire.http.server import serve  # most commands offer nothing
 
         with self._connecting:
             self._require_connection(name)

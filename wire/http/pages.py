@@ -32,9 +32,9 @@ import flask
 
 from satchel.errors import AccessError, CapacityError, NotFoundError, SatchelError, UsageError
 from wire.errors import ErrorReport
-from wire.server import Server, bound_json, install_errors, serve_local
-from wire.sites import refuse_other_pages, refuse_other_sites
-from wire.websocket import Header, WebSocketPort
+from wire.http.server import Server, bound_json, install_errors, serve_local
+from wire.http.sites import refuse_other_pages, refuse_other_sites
+from wire.http.websocket import Header, WebSocketPort
 
 FILES = Path(__file__).with_name("page")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from satchel.errors import AccessError, NotFoundError, UnavailableError, UnsupportedError
 from wire.errors import LocalProtocolError
-from wire.identity import Identity, fingerprint, known_hosts_line, run_keygen
+from wire.keys.identity import Identity, fingerprint, known_hosts_line, run_keygen
 
 GUEST_HOURS = 12
 """How long a guest's certificate is good."""

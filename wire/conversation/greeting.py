@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Protocol
 
 from satchel.errors import SatchelError, UnavailableError
-from wire.duplex import HEADER, RECEIVE, Duplex, Kind, Reply
+from wire.conversation.duplex import HEADER, RECEIVE, Duplex, Kind, Reply
 from wire.errors import LocalProtocolError, PeerUnreachable, RemoteProtocolError
-from wire.listening import listen_unix
+from wire.ports.listening import listen_unix
 
 log = logging.getLogger(__name__)
 

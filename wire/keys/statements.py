@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_private_key, l
 from satchel.errors import AccessError
 from satchel.names import check_name
 from wire.errors import LocalProtocolError, RemoteProtocolError, SignatureInvalid
-from wire.identity import Identity
+from wire.keys.identity import Identity
 
 SIGNATURE_SIZE = 64
 """Bytes of a signature of a statement."""
