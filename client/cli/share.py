@@ -23,7 +23,7 @@ from client.shares import (
 from console import json_option, note, show, size
 from satchel.errors import NotFoundError
 from shares.mount import HomeIsBehind, waits
-from shares.node.hub import losses
+from shares.node import losses
 
 COLUMNS = (
     "share",

@@ -20,8 +20,7 @@ from homeserver.edge.grants import ShareGrant
 from homeserver.shares import Shares
 from satchel.errors import IntegrityError, SatchelError
 from shares.home import Arrived, Channel, Reply
-from shares.node import Join, Joined
-from shares.node.hub import codec
+from shares.node import Join, Joined, codec
 from shares.protocol import Engaged, Fetch, Recalled
 from wire import Duplex, Ended, Listener
 

@@ -19,8 +19,7 @@ from shares.home.channel import Channel, Open
 from shares.home.homehub import HomeHub
 from shares.home.session import NodeSession
 from shares.home.share import Share
-from shares.node import Join, Joined
-from shares.node.hub import codec
+from shares.node import Join, Joined, codec
 from shares.protocol import NodeId
 
 NODE_LIMIT = 64

@@ -19,7 +19,7 @@ from satchel.backlog import Backlog
 from satchel.errors import IntegrityError, SatchelError
 from shares.home.channel import ANSWER_LIMIT, Open, Reply
 from shares.home.grace import Grace
-from shares.node.hub import codec
+from shares.node import codec
 from shares.protocol import FileId, Message, NodeId
 
 log = logging.getLogger(__name__)

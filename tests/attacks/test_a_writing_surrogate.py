@@ -17,8 +17,7 @@ from homeserver.edge import ShareGrant
 from satchel.errors import NotFoundError, SatchelError
 from satchel.paths import edge_sockets
 from shares.home import ShareRecord
-from shares.node import Entry, Join, Joined
-from shares.node.hub import codec
+from shares.node import Entry, Join, Joined, codec
 from shares.node.hub.membership import VERSION
 from shares.protocol import ATTRIBUTES, Engaged, Fetch, FileId, Flush, Log, Own, Push, Release
 from tests.conftest import requires

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shares.node import ROOT, Buffer, LockKind, Node
-from shares.node.hub import codec
+from shares.node import ROOT, Buffer, LockKind, Node, codec
 from shares.protocol import BLOCK, FileId
 from tests.shares.home.homes import LocalHome
 from tests.waiting import eventually
