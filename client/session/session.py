@@ -315,6 +315,8 @@ class Session:
         """Take answers to reads: the first one counts. Those of a stateful service may differ, as
         the later one may have seen more operations."""
         with self._changed:
+            if feed.name == HOME:  # which may have the next read at once, and then wants nothing
+                self.provisional.heard(time.monotonic())
             for read, response in zip(reads, responses, strict=True):
                 if feed.state in FINAL:
                     break

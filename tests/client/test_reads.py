@@ -22,7 +22,7 @@ from client.session.feed import Feed, FeedState
 from client.session.journal import Journal
 from client.session.pace import Pace
 from client.session.session import NoResponse, Session
-from replay import Operation
+from replay import Operation, Response
 from replay.adapters import http
 from satchel.errors import NotFoundError
 from satchel.ids import OperationNumber
@@ -231,6 +231,42 @@ def test_of_a_stateless_service_everything_may_go_to_the_nearest_only() -> None:
     assert len(home.batches) == asked
     home.gate.set()
     assert session.tally.sent_bytes * 1.5 < session.tally.sent_bytes_if_all
+    session.close()
+
+
+class InTurn(InProcess):
+    """Answers one read for each turn that it is given. begun: the numbers of those it was asked."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, stateful=False)
+        self.turns = threading.Semaphore(0)
+        self.begun: list[int] = []
+
+    def execute(self, operations: Sequence[Operation]) -> list[Response]:
+        self.begun += [operation.number for operation in operations]
+        assert self.turns.acquire(timeout=20)
+        return super().execute(operations)
+
+
+def test_a_home_that_never_rests_confirms_what_a_stranger_answered_before_it() -> None:
+    """Home takes longer than the surrogate, and when it answers the next read is there."""
+    session = stateless("all")
+    home, near = InTurn(HOME), InTurn("a")
+    for replica in (home, near):
+        session.add(replica, START)
+    answers: list[Answer] = []
+    for number in range(1, 11):
+        caller = threading.Thread(target=lambda: answers.append(call(session, "get")))
+        caller.start()
+        assert eventually(lambda n=number: near.begun[-1:] == [n])  # type: ignore[misc]
+        if number > 1:
+            home.turns.release()
+        assert eventually(lambda n=number: home.begun[-1:] == [n])  # type: ignore[misc]
+        near.turns.release()
+        caller.join(20)
+        assert [answer.leader for answer in answers] == ["a"] * number
+        assert session.provisional.count == 1
+    home.turns.release()
     session.close()
 
 
