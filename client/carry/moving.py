@@ -25,6 +25,7 @@ from client.moves.sources import Sources, chunks_link
 from client.session.checkpoints import verified
 from client.session.endpoints import SurrogateEndpoint
 from client.session.home import HomeService
+from client.session.joining import STANDSTILL_SECONDS, Standstill
 from client.state.leftovers import Leftovers
 from images import Manifest
 from satchel.errors import SatchelError, StateError, UnavailableError
@@ -33,7 +34,6 @@ from wire import CreateReplica, HandedOver, Lane, Link, Links, ReplicaStatus
 
 logger = logging.getLogger(__name__)
 
-READY_SECONDS = 900.0
 LOOK_SECONDS = 0.2
 
 ROUNDS = 4
@@ -257,10 +257,9 @@ def _release(leader: Place) -> None:
 
 def _await(endpoint: SurrogateEndpoint, wanted: Callable[[], None], state: str) -> None:
     """Until it runs, or stands by and all has come that is fetched ahead of it."""
-    deadline = time.monotonic() + READY_SECONDS
-    while time.monotonic() < deadline:
+    standstill = Standstill()
+    while not standstill.at((status := endpoint.status()).fetched_bytes):
         wanted()
-        status = endpoint.status()
         if status.error is not None:
             raise status.error.to_error()
         if status.state == state and (status.independent or state == "ready"):
@@ -269,4 +268,7 @@ def _await(endpoint: SurrogateEndpoint, wanted: Callable[[], None], state: str) 
             what = f"the replica at {endpoint.name} does not come up"
             raise StateError(what, why=f"it is {status.state}")
         time.sleep(LOOK_SECONDS)
-    raise UnavailableError(f"the replica at {endpoint.name} is not ready in {READY_SECONDS:.0f} s")
+    raise UnavailableError(
+        f"the replica at {endpoint.name} does not get ready",
+        why=f"nothing came for {STANDSTILL_SECONDS:.0f} s",
+    )

@@ -25,8 +25,9 @@ from client.moves.routes import Route
 from client.moves.sources import Sources, chunks_link
 from client.moves.tracing import MoveTrace
 from client.session.endpoints import SurrogateEndpoint, SurrogateSilent
-from client.session.feed import FINAL, Feed, FeedState
+from client.session.feed import FINAL
 from client.session.home import HomeService, lend_calls, lend_edge
+from client.session.joining import STANDSTILL_SECONDS, Standstill, await_joined
 from client.session.session import Session
 from client.state.leftovers import Leftovers
 from client.state.surrogate_keys import SurrogateKeys
@@ -43,9 +44,6 @@ from satchel.progress import Progress, silent
 from wire import CreateReplica, Lane, Link, Links, ReplicaStatus
 
 logger = logging.getLogger(__name__)
-
-READY_SECONDS = 900.0
-"""How long a replica may take from its request until it runs."""
 
 WAIT_SECONDS = 2.0
 """One question whether a replica runs; then it is looked whether the session ends meanwhile."""
@@ -260,12 +258,12 @@ class Replicas:
         admitted = ReplicaStatus.from_json(link.http.post_json("/v1/replicas", request.to_json()))
         endpoint.signer = self.keys.admit(surrogate, admitted.signer)
         steps.done("ask for the replica")
-        status = self._await_running(endpoint, began, giver)
+        status = self._await_running(endpoint, giver)
         steps.done(AWAIT_RUNNING)
         running = time.monotonic() - began
         cursor = self._cursor(status) if stateful else self._session.journal.base
         feed = self._session.add(endpoint, cursor)
-        self._await_joined(feed, began, giver)
+        await_joined(feed, lambda: self._still_wanted(giver))
         steps.done(AWAIT_JOINED)
         caught_up = time.monotonic() - began
         replayed = self._session.journal.last - cursor if stateful else 0
@@ -307,18 +305,17 @@ class Replicas:
             link = self._links.open(surrogate, peer)
             return link, chunks.result()
 
-    def _await_running(
-        self, endpoint: SurrogateEndpoint, began: float, giver: str
-    ) -> ReplicaStatus:
-        while time.monotonic() - began < READY_SECONDS:
-            status = endpoint.status(wait=WAIT_SECONDS)
+    def _await_running(self, endpoint: SurrogateEndpoint, giver: str) -> ReplicaStatus:
+        standstill = Standstill()
+        while not standstill.at((status := endpoint.status(wait=WAIT_SECONDS)).fetched_bytes):
             if status.state == "ready":
                 return status
             if status.error is not None:
                 raise status.error.to_error()
             self._still_wanted(giver)
         raise UnavailableError(
-            f"the replica at {endpoint.name} does not run after {READY_SECONDS:.0f} s",
+            f"the replica at {endpoint.name} does not run",
+            why=f"nothing came for {STANDSTILL_SECONDS:.0f} s",
             fix="try another surrogate",
         )
 
@@ -330,26 +327,15 @@ class Replicas:
             raise IntegrityError(what, why=f"the last one is {last}")
         return number
 
-    def _await_joined(self, feed: Feed, began: float, giver: str) -> None:
-        while not feed.joined.wait(WAIT_SECONDS):
-            self._still_wanted(giver)
-            if feed.state is FeedState.QUARANTINED and feed.error:
-                raise feed.error
-            if feed.state in FINAL or time.monotonic() - began > READY_SECONDS:
-                raise UnavailableError(
-                    f"the replica at {feed.name} does not catch up",
-                    why=str(feed.error or f"it is at operation {feed.cursor}"),
-                )
-
     def _await_independent(
         self, endpoint: SurrogateEndpoint, giver: str, size: int, progress: Progress
     ) -> None:
         """Until a replica that was handed over needs the surrogate no more that did so."""
-        deadline = time.monotonic() + READY_SECONDS
+        standstill = Standstill()
         while not (status := endpoint.status()).independent:
             progress(min(status.fetched_bytes.get(giver, 0), size), size)
             self._still_wanted(giver)
-            if time.monotonic() > deadline:
+            if standstill.at(status.fetched_bytes):
                 what = f"the replica at {endpoint.name} still needs {giver}"
                 raise UnavailableError(what, why="not all has come from there")
             time.sleep(INDEPENDENT_LOOK_SECONDS)

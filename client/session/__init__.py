@@ -8,6 +8,7 @@
   it is asked
 - pace: how long a replica took of late; reads: to whom goes what changes nothing
 - long_answer, long_request: those that go in pieces
+- joining: how long one is waited for that is on its way to taking part
 - comparison: what replicas answered, compared with home; provisional: what home has not confirmed
 - evidence, proof: what is kept, and given to others, of an answer that differed
 - checkpoints: from which one a session goes on; parking: it leaves home; ending: what it tells home
