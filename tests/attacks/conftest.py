@@ -4,12 +4,12 @@
 
 from pathlib import Path
 
-from tests.client.conftest import carried, world
+from tests.client.conftest import carried, places, world
 from tests.guestfiles.conftest import home
 from tests.homeserver.conftest import bench
 from tests.homeserver.test_carry import media
 
-__all__ = ["bench", "carried", "home", "media", "world"]
+__all__ = ["bench", "carried", "home", "media", "places", "world"]
 
 
 def read_status(pid: int | str, field: str) -> int:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +25,8 @@ from client.session.session import Session
 from client.state.surrogate_keys import SurrogateKeyChanged
 from replay import Operation, Response
 from satchel.ids import OperationNumber
+from tests.client.places import Places
 from tests.client.replicas import InProcess, silence
-from tests.client.test_journal import Places
 from tests.client.world import World, post
 from tests.needs import requires
 from tests.waiting import eventually
@@ -77,13 +77,6 @@ def mutated(chance: random.Random) -> Lie:
         )
 
     return lie
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Iterator[Places]:
-    made = Places(tmp_path)
-    yield made
-    made.close()
 
 
 def start(

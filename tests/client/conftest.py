@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.client.places import places
 from tests.client.world import World
+
+__all__ = ["carried", "places", "world"]
 
 
 @pytest.fixture

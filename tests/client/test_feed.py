@@ -16,8 +16,8 @@ from client.session.session import Session
 from replay import Operation, Response
 from satchel.errors import StateError
 from satchel.ids import OperationNumber
+from tests.client.places import Places
 from tests.client.replicas import InProcess
-from tests.client.test_journal import Places
 from tests.client.test_session import START, call, make
 from tests.waiting import eventually
 

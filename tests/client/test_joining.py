@@ -4,7 +4,6 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,8 @@ from client.session.session import Session
 from replay import Operation, Response
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.ids import OperationNumber
+from tests.client.places import Places
 from tests.client.replicas import InProcess
-from tests.client.test_journal import Places
 
 START = OperationNumber(0)
 
@@ -29,13 +28,6 @@ class Tired(InProcess):
         for operation in operations:
             time.sleep(self.slow)
             yield from super().execute([operation])
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Iterator[Places]:
-    made = Places(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture

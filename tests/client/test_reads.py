@@ -4,7 +4,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ from replay import Operation, Response
 from replay.adapters import http
 from satchel.errors import NotFoundError
 from satchel.ids import OperationNumber
+from tests.client.places import Places
 from tests.client.replicas import InProcess, silence
-from tests.client.test_journal import Places
 from tests.client.world import World, post
 from tests.images.test_manifest import manifest
 from tests.needs import requires
@@ -35,13 +35,6 @@ from tests.waiting import eventually
 from wire import Peer
 
 START = OperationNumber(0)
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Iterator[Places]:
-    made = Places(tmp_path)
-    yield made
-    made.close()
 
 
 def make(places: Places, policy: Policy, *, seconds: float = 60.0) -> Session:

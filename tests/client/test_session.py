@@ -5,7 +5,6 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -25,8 +24,8 @@ from satchel.errors import (
     StateError,
 )
 from satchel.ids import OperationNumber
+from tests.client.places import Places
 from tests.client.replicas import InProcess, silence
-from tests.client.test_journal import Places
 from tests.waiting import eventually
 
 START = OperationNumber(0)
@@ -35,13 +34,6 @@ START = OperationNumber(0)
 def make(places: Places, *, stateful: bool = True, seconds: float = 60.0) -> Session:
     journal = places.journal() if stateful else Journal(None, None)
     return Session(journal, stateful=stateful, response_seconds=seconds)
-
-
-@pytest.fixture
-def places(tmp_path: Path) -> Iterator[Places]:
-    made = Places(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture
