@@ -11,13 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 
-from chunkstore import ChunkMissing, TableRoot
+from chunkstore import TableRoot
 from replica import Frozen, Replica, decode_delta, was_stopped
 from satchel.errors import StateError
-from surrogate.replicas.handover import TRIES
 from wire import CreateReplica
 
 GO_SECONDS = 1800.0
@@ -73,34 +70,6 @@ class Standby:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-
-
-@dataclass(frozen=True)
-class Freezer:
-    """Freezes a replica. lock: held by whoever does; prepare: brings the pages that a freeze needs;
-    note: told None before the machine goes on from something else than it was told last, and what
-    that is after it, for who takes the machine over"""
-
-    replica: Replica
-    lock: threading.Lock
-    prepare: Callable[[], None]
-    note: Callable[[Frozen | None], None]
-
-    def freeze(self, hold: bool) -> Frozen:
-        """hold: the machine does not go on by itself. Raises ChunkMissing after TRIES."""
-        with self.lock:
-            for tries in range(TRIES, 0, -1):
-                self.prepare()
-                self.note(None)
-                try:
-                    frozen = self.replica.checkpoint(hold=hold)
-                except ChunkMissing:
-                    if tries == 1:
-                        raise
-                else:
-                    self.note(frozen)
-                    return frozen
-        raise AssertionError
 
 
 def frozen_at(request: CreateReplica, frozen: Frozen) -> CreateReplica:

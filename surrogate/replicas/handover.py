@@ -78,7 +78,7 @@ def hand_over(
     called right before a freeze, after which the machine does not go on from `manifest` any more.
     Raises as a replica's checkpoint and a fetch do, and TooMuchChanged."""
     stood_still = replica.stood_still
-    frozen = _freeze(replica, fetcher, volumes, freezing)
+    frozen = freeze(replica, fetcher, volumes, freezing)
     changed = set(known)
     pages: PageChanges = {}
     for name, root in frozen.volumes.items():
@@ -138,21 +138,28 @@ def _told(
     return store.import_bytes(data).to_json()
 
 
-def _freeze(
-    replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume], freezing: Callable[[], None]
+def freeze(
+    replica: Replica,
+    fetcher: Fetcher,
+    volumes: Sequence[Volume],
+    freezing: Callable[[], None],
+    *,
+    hold: bool = False,
 ) -> Frozen:
+    """Freeze a replica that has the pages that this needs. freezing: as `hand_over` has it; hold:
+    the machine does not go on. Raises as a replica's checkpoint and a fetch do."""
     for tries in range(TRIES, 0, -1):
-        prepare(replica, fetcher, volumes)
+        _prepare(replica, fetcher, volumes)
         freezing()
         try:
-            return replica.checkpoint()
+            return replica.checkpoint(hold=hold)
         except ChunkMissing:
             if tries == 1:
                 raise
     raise AssertionError
 
 
-def prepare(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> None:
+def _prepare(replica: Replica, fetcher: Fetcher, volumes: Sequence[Volume]) -> None:
     """Have the pages here that a commit is going to need, and little left for it to flush. Who
     hands over is waited for, so they go before what is fetched ahead."""
     for _ in range(TRIES):

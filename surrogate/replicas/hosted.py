@@ -37,9 +37,9 @@ from surrogate.ahead.prefetch import Prefetcher
 from surrogate.ahead.readahead import Readahead
 from surrogate.ahead.table_pages import PagesAhead
 from surrogate.fetching import Fetcher, Passing, Tally
-from surrogate.replicas.carried import Freezer, Standby, frozen_at
+from surrogate.replicas.carried import Standby, frozen_at
 from surrogate.replicas.foreground import Foreground
-from surrogate.replicas.handover import hand_over, prepare, taken_over
+from surrogate.replicas.handover import freeze, hand_over, taken_over
 from surrogate.tenants.tenant import Tenant, Usage
 from surrogate.tenants.wanted import named_blobs, named_roots
 from wire import (
@@ -116,8 +116,7 @@ class HostedReplica:
         self._fetch_error: SatchelError | None = None
         self._stopping = threading.Lock()
         self._freezing = threading.Lock()
-        freezer = Freezer(replica, self._freezing, self._prepare, self._note_frozen)
-        self.deltas = DeltaMaker(store, freezer.freeze, replica.go_on, replica.run_dir)
+        self.deltas = DeltaMaker(store, self._freeze, replica.go_on, replica.run_dir)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._resume, name=f"resume-{replica.id}")
         self._thread.start()
@@ -269,7 +268,6 @@ class HostedReplica:
             raise WrongReplicaState(self.id, self.replica.state, ReplicaState.READY)
         with self._freezing:
             known = self._prefetcher.changes() if self._prefetcher else frozenset()
-            request = self.replica.run_dir / REQUEST
             pages = self._prefetcher.page_changes() if self._prefetcher else {}
             handed = hand_over(
                 self.manifest,
@@ -279,28 +277,32 @@ class HostedReplica:
                 self._volumes,
                 known,
                 pages,
-                freezing=lambda: request.unlink(missing_ok=True),
+                freezing=self._forget_request,
             )
-            self._request = taken_over(self._request, handed)
+            request = taken_over(self._request, handed)
             told = named_blobs({"changed": handed.changed, "pages": handed.pages})
-            frozen = Manifest.from_json(self._request.manifest)
+            frozen = Manifest.from_json(request.manifest)
             self.tenant.brought.add([*frozen.volumes.values(), frozen.device_state, *told])
-            request.write_bytes(self._request.to_bytes())
+            self._note_request(request)
             return handed
 
-    def _prepare(self) -> None:
-        prepare(self.replica, self.fetcher, self.volumes)
+    def _freeze(self, hold: bool) -> Frozen:
+        """For a delta. As with `hand_over` there is no request meanwhile; after it there is one for
+        a surrogate that takes the machine over."""
+        with self._freezing:
+            frozen = freeze(
+                self.replica, self.fetcher, self._volumes, self._forget_request, hold=hold
+            )
+            self.tenant.brought.add([*frozen.volumes.values(), frozen.device_state])
+            self._note_request(frozen_at(self._request, frozen))
+            return frozen
 
-    def _note_frozen(self, frozen: Frozen | None) -> None:
-        """Before a freeze: that the machine does not go on from what the request says. After it:
-        from where it does, for a surrogate that takes it over."""
-        path = self.replica.run_dir / REQUEST
-        if frozen is None:
-            path.unlink(missing_ok=True)
-            return
-        self.tenant.brought.add([*frozen.volumes.values(), frozen.device_state])
-        self._request = frozen_at(self._request, frozen)
-        path.write_bytes(self._request.to_bytes())
+    def _forget_request(self) -> None:
+        (self.replica.run_dir / REQUEST).unlink(missing_ok=True)
+
+    def _note_request(self, request: CreateReplica) -> None:
+        self._request = request
+        (self.replica.run_dir / REQUEST).write_bytes(request.to_bytes())
 
     def _is_ahead(self) -> bool:
         """Whether somebody waits for it without an operation: it starts, or leads a carried
@@ -359,7 +361,7 @@ class HostedReplica:
     def _attached(self, volumes: Mapping[str, Volume]) -> None:
         self._volumes = tuple(volumes.values())
         (self.replica.run_dir / OWNER).write_text(self.tenant.identity, encoding="ascii")
-        (self.replica.run_dir / REQUEST).write_bytes(self._request.to_bytes())
+        self._note_request(self._request)
         if self._prefetcher:
             self._prefetcher.start(volumes)
         if self._readahead:
