@@ -87,6 +87,7 @@ class Evaluation:
         self._resumed: Resumed | None = None
         self._eager_alone = 0.0
         self._rows_before = 0
+        self._operations_each = 1.0
         self._begun = False
 
     def move_with_media(self) -> Iterator[Figure]:
@@ -222,9 +223,11 @@ class Evaluation:
         yield figure(what, (seconds - self._resumed.alone) / each, "iterations", against=paper)
 
     def _per_iteration(self) -> float:
-        """Operations of an iteration, of all of this session; nothing is under way."""
-        answered: int = self._status()["answered"]
-        return answered / (len(self._rows()) - self._rows_before)
+        """Operations of an iteration, of all of this session or the last; nothing is under way."""
+        if self._begun:
+            answered: int = self._status()["answered"]
+            self._operations_each = answered / (len(self._rows()) - self._rows_before)
+        return self._operations_each
 
     def _think(self) -> Iterator[Figure]:
         """A pause, until the stick has all that was done, or of THINK_SECONDS: how long that takes
@@ -251,6 +254,7 @@ class Evaluation:
     def end(self) -> None:
         """The session is over, and the client at hotspot A again."""
         if self._begun:
+            self._per_iteration()
             self.play.stop(self.service)
             self.play.walk("a")
         self._begun = False

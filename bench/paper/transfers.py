@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from bench import processors
 from testbed import Host, Profile, Testbed, measure, topology
 
-RECEIVER = "surrogate-b"
+RECEIVER, HOTSPOT = "surrogate-b", "b"
 
 PREFIX_SHARE = 0.2
 """Of the patience: how long a prefix is sent."""
@@ -68,6 +68,7 @@ def under_way(
         begun: dict[str, Eager] = {}
         for service, size in sizes.items():
             bed = beds.enter_context(processors.apart(profile))
+            bed.client.move(HOTSPOT)
             begun[service] = eager = Eager(Future(), Future())
             argv = (bed, profile, size, patience, eager)
             threading.Thread(target=_send, args=argv, daemon=True).start()

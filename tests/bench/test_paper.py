@@ -108,6 +108,13 @@ def test_transfers_of_two_services_go_on_at_once_each_over_links_of_its_own() ->
             assert far.seconds >= far.size * 8 / TODAY.home_up > near.seconds / 20
 
 
+def test_an_eager_transfer_over_the_wifi_does_not_pass_a_hotspots_uplink() -> None:
+    """The client is where the surrogate is: elsewhere it would take seven times as long."""
+    with under_way(PAPER, {"speech": 400_000}, math.inf) as sent:
+        near = sent["speech"].near.result(timeout=60)
+    assert near.seconds < near.size * 8 / PAPER.hotspot / 2
+
+
 def test_a_transfer_that_nobody_waits_for_is_cut_off() -> None:
     with under_way(PAPER, {"speech": 1 << 30}, math.inf) as sent:
         assert not sent["speech"].near.done()
