@@ -16,7 +16,7 @@ from bench.store.checkpoint import checkpoint_figures
 from bench.store.faults import fault_figures
 from bench.store.imports import import_figures, peer_figures
 from bench.store.media import media_figures
-from bench.store.rates import rate_figures
+from bench.store.rates import hard_disk_figures, rate_figures, stick_figures
 from bench.store.reads import read_figures, settled_read_figures
 from bench.store.scale import scale_figures
 from bench.store.sealed import sealed_figures
@@ -25,6 +25,8 @@ from bench.store.space import export_figures, size_figures
 PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "import": import_figures,
     "rates": rate_figures,
+    "sticks": stick_figures,
+    "hard-disk": hard_disk_figures,
     "beside-settling": settling_figures,
     "size": size_figures,
     "export": export_figures,

@@ -1,11 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Importing onto disks of several rates, against the bound that follows from bytes and processors.
+"""What the store writes onto disks of several rates, against the bound from bytes and processors.
 
-The disk is an ext4 on a loop device whose file is in memory; the kernel lets the writes of one
-control group through at a rate (blkio of version 1, or io of version 2), which costs no processor.
-The bound is the best over the levels: the longer of what the disk takes for the bytes stored and
-what all processors take for their work, both measured with the same level throughout.
+The bound is the best over the levels of compression: the longer of what the disk takes for the
+bytes stored and what all processors take for their work, both measured with the same level
+throughout on a disk without a limit.
 """
 
 from __future__ import annotations
@@ -14,137 +13,189 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.device import run
+import bench
+from bench.device import device, run
 from bench.harness import Figure, figure
-from bench.store import keepers
-from bench.store.inputs import Input, make_inputs, warm
-from satchel.errors import UnavailableError
+from bench.store import keepers, one_work
+from bench.store.inputs import Input, make_inputs, run_folder, warm
+from bench.store.throttled import Disk, throttled_disk
 
 GOAL = 0.85
 RATES = (60, 150, 500, 1500)
-"""MB/s."""
+"""MB/s of disks."""
+STICKS = (8, 30)
+"""MB/s of media."""
+HARD_DISK = 120, 0.008
+"""MB/s of a hard disk, and seconds that its head takes to move."""
 LEVELS = (0, -3, 1)
-PROGRAM = "bench.store.one_import"
+STICK_LEVELS = (1, 5, 12)
 
-_MEMORY = Path("/dev/shm")
-_GROUPS = Path("/sys/fs/cgroup")
-_SIZE = 12 << 30
-"""Room for three times the content, below which imports compress all."""
+_NAME = "bench.store.one_work"
+_STORE = "store"
+_HARD_DISK_SIZE = 4 << 30
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What an import took: bytes of all files, and seconds."""
+    """What a work took: bytes of all that it wrote, and seconds."""
 
     size: int
     seconds: float
     processor: float
 
 
-@dataclass(frozen=True)
-class Disk:
-    """root: where it is mounted. limit: takes MB/s, 0 for none. group: whom the limit is for."""
-
-    root: Path
-    limit: Callable[[int], None]
-    group: Path
-
-
 def rate_figures(quick: bool) -> Iterator[Figure]:
-    """The first disk of the bench. Needs root."""
-    image = make_inputs(quick)["first"]
+    """Imports, checkpoints of a machine's first memory, and exports. Needs root."""
+    inputs = make_inputs(quick)
     with throttled_disk() as disk:
-        yield from against_bound(image, disk, RATES)
+        for work, name in (("import", "first"), ("checkpoint", "ram-used")):
+            yield from _stored(disk, work, inputs[name])
+        yield from _exported(disk, inputs["first"])
 
 
-def against_bound(image: Input, disk: Disk, rates: tuple[int, ...]) -> Iterator[Figure]:
+def stick_figures(quick: bool) -> Iterator[Figure]:
+    """From a store as imports leave it onto an empty medium. Needs root."""
+    image = make_inputs(quick)["first"]
+    with throttled_disk() as disk, run_folder() as folder:
+        by_level = {level: _store(disk, "import", image, level) for level in STICK_LEVELS}
+        _prepare(folder, image)
+        for rate in STICKS:
+            disk.limit(rate)
+            taken = _measured(disk, "carry", folder / _STORE, "medium")
+            yield from _against_bound(f"medium of {rate} MB/s", image, rate, taken, by_level)
+
+
+def hard_disk_figures(quick: bool) -> Iterator[Figure]:
+    """A surrogate's cache on a hard disk, as records come from a peer faster than it writes.
+    Needs root."""
+    image = make_inputs(quick)["first"]
+    rate, seek = HARD_DISK
+    with run_folder() as folder:
+        _prepare(folder, image)
+        size = one_work.write_records(folder / _STORE, folder / "records")
+        with _slow_disk(folder, rate, seek) as root:
+            store = root / _STORE
+            one_work.create(store)
+            argv = _argv("cache", store, folder / "records")
+            taken = keepers.run(argv, folder, _environment())
+    made = Taken(size, taken.seconds, taken.processor)
+    seconds = bound(rate, made)
+    yield figure(
+        f"cache on a hard disk of {rate} MB/s and {seek * 1e3:.0f} ms",
+        size / 1e6 / made.seconds,
+        "MB/s",
+        against=("its bound", size / 1e6 / seconds),
+        at_least=GOAL,
+        bound=("the longer of disk and processors", size / 1e6 / seconds),
+    )
+
+
+def _stored(disk: Disk, work: str, image: Input) -> Iterator[Figure]:
     disk.limit(0)
-    by_level = {level: _import(image, disk, level) for level in LEVELS}
+    by_level = {level: _store(disk, work, image, level) for level in LEVELS}
     for level, taken in by_level.items():
-        yield figure(f"import at level {level}, stored", taken.size / 1e6, "MB")
-        yield figure(f"import at level {level}, processor", taken.processor, "s")
-    for rate in rates:
+        yield figure(f"{work} at level {level}, stored", taken.size / 1e6, "MB")
+        yield figure(f"{work} at level {level}, processor", taken.processor, "s")
+    for rate in RATES:
         disk.limit(rate)
-        taken = _import(image, disk, 0)
-        level, seconds = min(
-            ((level, bound(rate, each)) for level, each in by_level.items()),
-            key=lambda pair: pair[1],
+        taken = _store(disk, work, image, 0)
+        yield from _against_bound(
+            f"{work} onto a disk of {rate} MB/s", image, rate, taken, by_level
         )
-        yield figure(
-            f"import onto a disk of {rate} MB/s",
-            image.data / 1e6 / taken.seconds,
-            "MB/s",
-            against=(f"its bound, at level {level}", image.data / 1e6 / seconds),
-            at_least=GOAL,
-            bound=("the longer of disk and processors", image.data / 1e6 / seconds),
-        )
-        yield figure(f"import onto a disk of {rate} MB/s, stored", taken.size / 1e6, "MB")
+
+
+def _exported(disk: Disk, image: Input) -> Iterator[Figure]:
+    """Nothing is compressed: what is written is the image."""
+    with run_folder() as folder:
+        _prepare(folder, image)
+        for rate in RATES:
+            disk.limit(rate)
+            taken = _measured(disk, "export", folder / _STORE, "image")
+            yield from _against_bound(
+                f"export onto a disk of {rate} MB/s", image, rate, taken, {0: taken}
+            )
+
+
+def _against_bound(
+    name: str, image: Input, rate: int, taken: Taken, by_level: dict[int, Taken]
+) -> Iterator[Figure]:
+    level, seconds = min(
+        ((level, bound(rate, each)) for level, each in by_level.items()),
+        key=lambda pair: pair[1],
+    )
+    limit = image.data / 1e6 / seconds
+    yield figure(
+        name,
+        image.data / 1e6 / taken.seconds,
+        "MB/s",
+        against=(f"its bound, at level {level}", limit),
+        at_least=GOAL,
+        bound=("the longer of disk and processors", limit),
+    )
+    yield figure(f"{name}, written", taken.size / 1e6, "MB")
 
 
 def bound(rate: int, taken: Taken) -> float:
-    """Seconds that nothing which stores these bytes with this work can be under."""
+    """Seconds that nothing which writes these bytes with this work can be under."""
     return max(taken.size / 1e6 / rate, taken.processor / (os.cpu_count() or 1))
 
 
-def _import(image: Input, disk: Disk, level: int) -> Taken:
+def _prepare(folder: Path, image: Input) -> None:
+    """A store as an import leaves it on a quick disk."""
+    warm(image.path)
+    one_work.import_file(folder / _STORE, image.path, 0)
+
+
+def _store(disk: Disk, work: str, image: Input, level: int) -> Taken:
+    """A work that makes a store, there."""
     warm(image.path)
     with tempfile.TemporaryDirectory(dir=disk.root) as name:
-        store = Path(name, "store")
-        join: list[str | Path] = [
-            "sh",
-            "-c",
-            'echo $$ > "$0" && exec "$@"',
-            disk.group / "cgroup.procs",
-        ]
-        program: list[str | Path] = [sys.executable, "-m", PROGRAM, store, image.path, str(level)]
-        taken = keepers.run(
-            [*join, *program], Path(name), {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        )
-        size = sum(path.stat().st_size for path in store.rglob("*") if path.is_file())
+        return _run(disk, Path(name), work, Path(name, _STORE), image.path, str(level))
+
+
+def _measured(disk: Disk, work: str, store: Path, target: str) -> Taken:
+    """A work that reads a store and writes onto the disk."""
+    for path in store.rglob("*"):
+        if path.is_file():
+            warm(path)
+    with tempfile.TemporaryDirectory(dir=disk.root) as name:
+        return _run(disk, Path(name), work, store, Path(name, target))
+
+
+def _run(disk: Disk, folder: Path, work: str, *arguments: str | Path) -> Taken:
+    group = disk.group / "cgroup.procs"
+    join: list[str | Path] = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', group]
+    taken = keepers.run([*join, *_argv(work, *arguments)], folder, _environment())
+    size = sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
     return Taken(size, taken.seconds, taken.processor)
 
 
+def _argv(work: str, *arguments: str | Path) -> list[str | Path]:
+    return [sys.executable, "-m", _NAME, work, *arguments]
+
+
+def _environment() -> dict[str, str]:
+    return {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
 @contextlib.contextmanager
-def throttled_disk() -> Iterator[Disk]:
-    """Raises UnavailableError where the kernel has no control group for it."""
+def _slow_disk(folder: Path, rate: int, seek: float) -> Iterator[Path]:
+    """An ext4 on a disk whose head moves (slow_device.py)."""
+    image, disk, root = folder / "image", folder / "device", folder / "mount"
+    with image.open("wb") as file:
+        file.truncate(_HARD_DISK_SIZE)
+    run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(image))
+    root.mkdir()
+    plugin = Path(bench.__file__).with_name("slow_device.py")
+    settings = [f"file={image}", f"seek={seek}", f"rate={rate * 10**6}"]
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=_MEMORY)))
-        image, root = folder / "image", folder / "mount"
-        with image.open("wb") as file:
-            file.truncate(_SIZE)
-        root.mkdir()
-        run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(image))
-        loop = run("losetup", "--find", "--show", str(image))
+        stack.enter_context(device(disk, ["python", str(plugin), *settings]))
+        loop = run("losetup", "--find", "--show", str(disk))
         stack.callback(run, "losetup", "--detach", loop)
-        run("mount", "-o", "discard", loop, str(root))
+        run("mount", "-t", "ext4", loop, str(root))
         stack.callback(run, "umount", str(root))
-        number = (
-            Path("/sys/class/block", Path(loop).name, "dev").read_text(encoding="ascii").strip()
-        )
-        group, limit = stack.enter_context(_group(f"satchel-bench-{os.getpid()}", number))
-        yield Disk(root, limit, group)
-
-
-@contextlib.contextmanager
-def _group(name: str, device: str) -> Iterator[tuple[Path, Callable[[int], None]]]:
-    first = (_GROUPS / "blkio").is_dir()
-    group = _GROUPS / "blkio" / name if first else _GROUPS / name
-    group.mkdir()
-    file = group / ("blkio.throttle.write_bps_device" if first else "io.max")
-
-    def limit(rate: int) -> None:
-        if first:
-            file.write_text(f"{device} {rate * 10**6}", encoding="ascii")
-        else:
-            file.write_text(f"{device} wbps={rate * 10**6 or 'max'}", encoding="ascii")
-
-    try:
-        if not file.exists():
-            raise UnavailableError("there is no control group that limits a disk's rate")
-        yield group, limit
-    finally:
-        group.rmdir()
+        yield root

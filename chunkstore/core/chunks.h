@@ -134,9 +134,9 @@ class Chunks final : public PageSource, public RecordSource {
   Status BeginWriteBehind();
   Status WriteBehind();
 
-  // How much of what may wait for the disk does, 0 to about 1: in the queue of what is written
-  // behind, or (not `behind`) of the chunks that came since a Sync began.
-  double Waiting(bool behind);
+  // How much of what may wait for the disk does, 0 to about 1, in the queue of what is written
+  // behind.
+  double Waiting();
 
   // Ends the threads that work behind, and gives none a new one.
   void Stop();
@@ -244,7 +244,7 @@ class Chunks final : public PageSource, public RecordSource {
   Status TellFailed() REQUIRES(mutex_);
   Status TakeFailed() REQUIRES(mutex_);
   Status WriteQueued(uint64_t number) REQUIRES(mutex_);
-  Status RunWrite(PackWrite* write) REQUIRES(mutex_);
+  Status RunWrite(PackWrite* write, bool behind) REQUIRES(mutex_);
   Status WriteAllBefore(uint64_t number) REQUIRES(mutex_);
   void TakeBack() REQUIRES(mutex_);
   bool BeginSync() REQUIRES(mutex_);

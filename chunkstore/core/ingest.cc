@@ -71,7 +71,7 @@ class Ingest : private PageSink {
       : chunks_(chunks), plan_(plan), workers_(plan.total), rewriter_(chunks, this, plan.start) {}
 
   Status Run(const ProgressFn& progress, TableRoot* root) {
-    if (plan_.bulk) SATCHEL_RETURN_IF_ERROR(chunks_->BeginWriteBehind());
+    SATCHEL_RETURN_IF_ERROR(chunks_->BeginWriteBehind());
     SATCHEL_RETURN_IF_ERROR(workers_.Run([this] { return Work(); }, progress));
     SATCHEL_RETURN_IF_ERROR(rewriter_.Finish(root));
     SATCHEL_RETURN_IF_ERROR(chunks_->Append(std::move(pages_)));
@@ -91,7 +91,7 @@ class Ingest : private PageSink {
       SATCHEL_RETURN_IF_ERROR(StoreLeaves(batch.get(), &desk));
       const auto deliver = [this, batch] { return Deliver(batch.get()); };
       SATCHEL_RETURN_IF_ERROR(workers_.InOrder(batch->ticket, deliver));
-      SATCHEL_RETURN_IF_ERROR(plan_.bulk ? chunks_->WriteBehind() : chunks_->Write());
+      SATCHEL_RETURN_IF_ERROR(chunks_->WriteBehind());
     }
   }
 
@@ -175,7 +175,7 @@ class Ingest : private PageSink {
 
   // Of the blocks that are placed, whose references come first.
   void MakeRecords(Batch* batch, const Desk& desk) {
-    batch->level = plan_.level == 0 ? LevelBy(chunks_->Waiting(plan_.bulk)) : plan_.level;
+    batch->level = plan_.level == 0 ? LevelBy(chunks_->Waiting()) : plan_.level;
     const size_t n = batch->placed.size();
     batch->records.bulk = plan_.bulk;
     batch->records.bytes = chunks_->TakeSpare();

@@ -17,6 +17,9 @@ constexpr size_t kPage = File::kUncachedAlign;
 constexpr uint64_t kWorth = uint64_t{1} << 20;
 constexpr uint64_t kWorthOfPack = 4;
 
+// Bytes that the system may be behind with what goes through the page cache.
+constexpr uint64_t kInFlight = uint64_t{4} << 20;
+
 constexpr size_t kSpare = 4;  // strings
 
 }  // namespace
@@ -42,6 +45,11 @@ Status PackWrite::Run() {
     to += piece->bytes.size();
   }
   return first.file->WriteUncached(first.offset, aligned.data() + skew, size);
+}
+
+void PackWrite::AwaitDisk() const {
+  const QueuedPiece& first = *pieces.front();
+  if (!first.bulk) first.file->StartWriting(first.offset, size, kInFlight);
 }
 
 PackWriter::PackWriter(Env* env, std::string folder, PackPosition end, uint64_t limit)

@@ -59,11 +59,9 @@ Status Chunks::WriteBehind() {
   return Write();
 }
 
-double Chunks::Waiting(bool behind) {
+double Chunks::Waiting() {
   const MutexLock lock(&mutex_);
-  if (behind) return static_cast<double>(writer_.queued()) / kMostQueued;
-  const auto most = static_cast<double>(options_.max_pending);
-  return (static_cast<double>(pending_.size()) - most) / most;
+  return static_cast<double>(writer_.queued()) / kMostQueued;
 }
 
 Status Chunks::TellFailed() {
@@ -82,15 +80,16 @@ Status Chunks::TakeFailed() {
 // mutex up meanwhile.
 Status Chunks::WriteQueued(uint64_t number) {
   for (PackWrite write; writer_.Take(number, &write);) {
-    SATCHEL_RETURN_IF_ERROR(RunWrite(&write));
+    SATCHEL_RETURN_IF_ERROR(RunWrite(&write, /*behind=*/false));
   }
   return {};
 }
 
 // Gives the mutex up meanwhile.
-Status Chunks::RunWrite(PackWrite* write) {
+Status Chunks::RunWrite(PackWrite* write, bool behind) {
   mutex_.Unlock();
   Status status = write->Run();
+  if (behind && status.ok()) write->AwaitDisk();
   mutex_.Lock();
   writer_.Done(write, status.ok());
   written_.NotifyAll();
@@ -148,7 +147,7 @@ void Chunks::WriteInBackground() {
       wake_.Wait(&mutex_);
       continue;
     }
-    Status status = RunWrite(&write);
+    Status status = RunWrite(&write, /*behind=*/true);
     if (failed_.ok()) failed_ = std::move(status);
   }
 }

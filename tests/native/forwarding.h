@@ -27,6 +27,9 @@ class ForwardingFile : public File {
     return file_->PunchHole(offset, length);
   }
   Status Sync() override { return file_->Sync(); }
+  void StartWriting(uint64_t offset, uint64_t length, uint64_t behind) override {
+    file_->StartWriting(offset, length, behind);
+  }
   Status Size(uint64_t* size) override { return file_->Size(size); }
   Status NextData(uint64_t offset, uint64_t* begin, uint64_t* end) override {
     return file_->NextData(offset, begin, end);

@@ -1,0 +1,120 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""One work of a store that is measured: python -m bench.store.one_work WORK ARGUMENT...
+
+    import STORE FILE LEVEL        into a store that it makes
+    checkpoint STORE FILE LEVEL    the file as the dirty blocks of a volume that was empty
+    export STORE FILE              the store's one volume
+    carry STORE MEDIUM             the same onto a medium that it makes
+    cache STORE RECORDS            records as they come from a peer
+
+Imports nothing but the engine, because the start would count. `write_root` and `write_records`
+make what it reads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from chunkstore import BlockMap, Media, Store, TableRoot
+from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef
+
+ROOT = "root"
+"""A file beside the store: the root of its volume."""
+_SENT = 256 << 10
+"""Bytes of records in one answer of a peer, about."""
+_LENGTH = 4
+
+
+def create(store: Path) -> None:
+    """An empty one."""
+    Store.create(store).close()
+
+
+def import_file(store: Path, file: Path, level: int) -> None:
+    create(store)
+    with Store.open(store, level=level) as opened:
+        write_root(store, opened.import_file(file))
+
+
+def checkpoint(store: Path, file: Path, level: int) -> None:
+    size = file.stat().st_size
+    create(store)
+    with (
+        Store.open(store, level=level) as opened,
+        BlockMap.create(store.with_name("map"), size // BLOCK_SIZE) as block_map,
+    ):
+        for block in _data_blocks(file):
+            block_map.mark_dirty(block)
+        opened.commit(TableRoot(ChunkRef(bytes(CHUNK_REF_SIZE)), size), block_map, file)
+        opened.sync()
+
+
+def export(store: Path, file: Path) -> None:
+    with Store.open(store) as opened:
+        opened.export_file(read_root(store), file)
+
+
+def carry(store: Path, medium: Path) -> None:
+    root = read_root(store)
+    medium.mkdir()
+    with Store.open(store) as opened, Media.init(medium) as media:
+        media.add(opened, opened.reachable([root]))
+        media.commit([], [root])
+
+
+def cache(store: Path, records: Path) -> None:
+    with records.open("rb") as file, Store.open(store, level=0) as opened:
+        while length := file.read(_LENGTH):
+            opened.admit(file.read(int.from_bytes(length, "little")))
+        opened.sync()
+
+
+def write_root(store: Path, root: TableRoot) -> None:
+    store.with_name(ROOT).write_text(json.dumps(root.to_json()), encoding="ascii")
+
+
+def read_root(store: Path) -> TableRoot:
+    return TableRoot.from_json(json.loads(store.with_name(ROOT).read_bytes()))
+
+
+def write_records(store: Path, records: Path) -> int:
+    """What a peer with that store sends of its volume; its bytes."""
+    with Store.open(store) as opened, records.open("wb") as file:
+        refs = opened.reachable([read_root(store)])
+        piece = _SENT // BLOCK_SIZE * CHUNK_REF_SIZE
+        for start in range(0, len(refs), piece):
+            sent = opened.records(refs[start : start + piece])
+            file.write(len(sent).to_bytes(_LENGTH, "little") + sent)
+    return records.stat().st_size
+
+
+def _data_blocks(path: Path) -> list[int]:
+    """The blocks of a raw image that are not in holes."""
+    found: list[int] = []
+    with path.open("rb") as file:
+        at, end = 0, os.fstat(file.fileno()).st_size
+        while at < end:
+            try:
+                at = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            except OSError:
+                break
+            hole = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+            found += range(at // BLOCK_SIZE, -(-hole // BLOCK_SIZE))
+            at = hole
+    return found
+
+
+def main(work: str, first: str, second: str, *level: str) -> None:
+    store, other = Path(first), Path(second)
+    if level:
+        {"import": import_file, "checkpoint": checkpoint}[work](store, other, int(*level))
+    else:
+        {"export": export, "carry": carry, "cache": cache}[work](store, other)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
