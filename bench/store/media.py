@@ -79,7 +79,7 @@ def _timed(root: Path, media: Media, store: Store, volume: TableRoot) -> tuple[i
     size = carry(media, store, volume)
     ours = time.perf_counter() - began
     exhaust(root)
-    return size, ours, _write_file(root / "plain", size)
+    return size, ours, write_file(root / "plain", size)
 
 
 def carry(media: Media, store: Store, volume: TableRoot) -> int:
@@ -91,10 +91,10 @@ def carry(media: Media, store: Store, volume: TableRoot) -> int:
 
 def exhaust(root: Path) -> None:
     """Nothing is left of what was saved up in a pause."""
-    _write_file(root / "plain", RATE * 10**6 * BURST_SECONDS)
+    write_file(root / "plain", RATE * 10**6 * BURST_SECONDS)
 
 
-def _write_file(path: Path, size: int) -> float:
+def write_file(path: Path, size: int) -> float:
     """Seconds until it is durable; it is removed then."""
     piece = os.urandom(_PIECE)
     began = time.perf_counter()

@@ -22,6 +22,7 @@ from bench.device import device, run
 from bench.harness import Figure, figure
 from bench.store import keepers, one_work
 from bench.store.inputs import Input, make_inputs, run_folder, warm
+from bench.store.media import write_file
 from bench.store.throttled import Disk, throttled_disk
 
 GOAL = 0.85
@@ -82,15 +83,15 @@ def hard_disk_figures(quick: bool) -> Iterator[Figure]:
             one_work.create(store)
             argv = _argv("cache", store, folder / "records")
             taken = keepers.run(argv, folder, _environment())
+            plain = write_file(root / "plain", size)
     made = Taken(size, taken.seconds, taken.processor)
-    seconds = bound(rate, made)
     yield figure(
         f"cache on a hard disk of {rate} MB/s and {seek * 1e3:.0f} ms",
         size / 1e6 / made.seconds,
         "MB/s",
-        against=("its bound", size / 1e6 / seconds),
+        against=("one file of as many bytes, synced", size / 1e6 / plain),
         at_least=GOAL,
-        bound=("the longer of disk and processors", size / 1e6 / seconds),
+        bound=("the longer of disk and processors", size / 1e6 / bound(rate, made)),
     )
 
 

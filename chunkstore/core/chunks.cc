@@ -278,12 +278,13 @@ Status Chunks::Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admit
   Status bad;
   while (bad.ok() && n > 0) {
     batch.Clear();
+    const bool raw = options_.level == 0 && !SyncIsLate();
     while (bad.ok() && n > 0 && batch.items.size() < kGroup) {
       RecordView record;
       const Status parsed = ParseRecord(data, n, &record);
       bad = parsed.ok() ? VerifyRecord(record, block) : ClaimedInvalid(parsed, data, n);
       if (!bad.ok()) break;
-      if (options_.level == 0) {
+      if (raw) {
         batch.Add(record.ref, block, 0);
       } else {
         batch.Add(record, data);

@@ -138,6 +138,9 @@ class Chunks final : public PageSource, public RecordSource {
   // behind.
   double Waiting();
 
+  // Whether much was put since a Sync began that is not done: the disk is the slower.
+  bool SyncIsLate();
+
   // Ends the threads that work behind, and gives none a new one.
   void Stop();
 

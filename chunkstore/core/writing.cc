@@ -64,6 +64,11 @@ double Chunks::Waiting() {
   return static_cast<double>(writer_.queued()) / kMostQueued;
 }
 
+bool Chunks::SyncIsLate() {
+  const MutexLock lock(&mutex_);
+  return syncing_.size() > 0 && pending_.size() >= options_.max_pending / 2;
+}
+
 Status Chunks::TellFailed() {
   told_ = !failed_.ok();
   return failed_;
