@@ -15,9 +15,12 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "chunkstore/core/block_map_file.h"
+#include "chunkstore/core/hash.h"
 #include "chunkstore/core/ingest.h"
+#include "chunkstore/core/record.h"
 #include "chunkstore/core/store.h"
 #include "tests/native/forwarding.h"
 #include "tests/native/scratch.h"
@@ -28,8 +31,8 @@ namespace {
 
 constexpr uint64_t kMega = 1 << 20;
 
-// A file of which each write is `before` it is done. One through the page cache costs the time when
-// the system begins to write it, as the cache takes it at once.
+// A file of which each write and sync (0 bytes) is `before` it is done. One through the page cache
+// costs the time when the system begins to write it, as the cache takes it at once.
 class WatchedFile final : public ForwardingFile {
  public:
   using Before = std::function<Status(size_t bytes)>;
@@ -45,6 +48,10 @@ class WatchedFile final : public ForwardingFile {
     return ForwardingFile::WriteAt(offset, data, n);
   }
   void StartWriting(uint64_t, uint64_t length, uint64_t) override { (void)before_(length); }
+  Status Sync() override {
+    SATCHEL_RETURN_IF_ERROR(before_(0));
+    return ForwardingFile::Sync();
+  }
 
  private:
   const Before& before_;
@@ -102,10 +109,9 @@ std::string Noise(uint64_t seed, uint64_t bytes) {
 class Writing : public testing::Test {
  protected:
   // A store that stores raw, on a disk that calls `before`.
-  void Open(WatchedFile::Before before) {
+  void Open(WatchedFile::Before before, ChunkOptions options = {}) {
     env_ = std::make_unique<WatchedDisk>(std::move(before));
     ASSERT_TRUE(Store::Create(env_.get(), path()).ok());
-    ChunkOptions options;
     options.level = 0;
     ASSERT_TRUE(Store::Open(env_.get(), path(), options, &store_).ok());
   }
@@ -185,6 +191,49 @@ TEST_F(Writing, ACheckpointOntoASlowDiskCompresses) {
   const uint64_t raw = 64 * kMega / 10 * 8;
   EXPECT_LT(PackBytes(), raw * 8 / 10);
   EXPECT_GT(PackBytes(), raw / 4);
+}
+
+// A cache: 32 records at a time, of which 64 make a sync.
+TEST_F(Writing, RecordsThatArriveDuringALongSyncStayAsTheyCame) {
+  constexpr size_t kTogether = 32;
+  std::atomic<bool> syncing{false};
+  std::atomic<bool> done{true};
+  ChunkOptions options;
+  options.max_pending = 2 * kTogether;
+  Open(
+      [&](size_t bytes) {
+        if (bytes > 0) return Status();
+        syncing = true;
+        while (!done) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return Status();
+      },
+      options);
+  const auto await_sync = [&] {
+    while (!syncing) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  std::vector<ChunkRef> refs;
+  uint64_t sizes[4];
+  done = false;
+  for (uint64_t& size : sizes) {
+    const uint64_t before = PackBytes();
+    std::string records;
+    for (size_t i = 0; i < kTogether; ++i) {
+      std::string block(kBlockSize, 'a');
+      block.replace(0, 8, std::to_string(10000000 + refs.size() + i));
+      const ChunkRef ref = NameBlock(reinterpret_cast<const uint8_t*>(block.data()));
+      (void)AppendRecord(ref, reinterpret_cast<const uint8_t*>(block.data()), 1, &records);
+    }
+    const auto* const data = reinterpret_cast<const uint8_t*>(records.data());
+    ASSERT_TRUE(store_->Admit(data, records.size(), &refs).ok());
+    size = PackBytes() - before;
+    if (refs.size() == 2 * kTogether) await_sync();
+  }
+  done = true;
+  EXPECT_GT(sizes[1], kTogether * kBlockSize);
+  EXPECT_GT(sizes[2], kTogether * kBlockSize);
+  EXPECT_LT(sizes[3], kTogether * kBlockSize / 4);
+  ASSERT_TRUE(store_->Sync().ok());
+  EXPECT_EQ(refs.size(), 4 * kTogether);
 }
 
 // Were it written by who computes, both would wait for the first piece, and it for them.
