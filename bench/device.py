@@ -26,6 +26,30 @@ def device(path: Path, nbdkit: Sequence[str], options: Sequence[str] = ()) -> It
         yield
 
 
+@contextlib.contextmanager
+def slow_device(
+    path: Path, image: Path, *, seek: float, rate: float, readonly: bool = False
+) -> Iterator[None]:
+    """An image as the file at `path`, on a disk whose head moves (slow_device.py). seek: seconds;
+    rate: bytes a second. Raises as `device`."""
+    plugin = Path(__file__).with_name("slow_device.py")
+    settings = ["python", str(plugin), f"file={image}", f"seek={seek}", f"rate={rate}"]
+    options = ["-r"] if readonly else []
+    with device(path, [*options, *settings], options):
+        yield
+
+
+@contextlib.contextmanager
+def mounted(disk: Path, root: Path, options: str = "loop") -> Iterator[None]:
+    """The ext4 in a file, mounted at `root`, which is made. Needs root."""
+    root.mkdir(exist_ok=True)
+    run("mount", "-t", "ext4", "-o", options, str(disk), str(root))
+    try:
+        yield
+    finally:
+        run("umount", str(root))
+
+
 def run(*argv: str) -> str:
     """What a command says. Raises subprocess.CalledProcessError."""
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()

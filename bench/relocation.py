@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.device import device, run
+from bench.device import mounted, run, slow_device
 from bench.harness import Figure, figure
 from bench.recording import FOLDER, HELD_OUT, Recording
 from chunkstore import Media, Store, TableRoot, name_blocks, split_refs
@@ -102,7 +102,7 @@ def _of_service(
     read = first + carried.strange
     before = {d.name: _read(d, image, folder, read) for d in devices}
     never = {d.name: _read(d, plain, folder, carried.touched) for d in devices}
-    with _mounted(image, folder), Media.open(folder / "mount") as media:
+    with mounted(image, folder / "mount"), Media.open(folder / "mount") as media:
         media.add(store, first, again=len(first) // CHUNK_REF_SIZE)
         media.commit([], carried.roots)
         laid = media.pieces(*carried.first).pieces
@@ -178,32 +178,19 @@ def _file_system(image: Path, folder: Path) -> Iterator[None]:
     with image.open("wb") as file:
         file.truncate(SIZE)
     run("mkfs.ext4", "-q", "-F", "-O", "^has_journal", "-E", "lazy_itable_init=0", str(image))
-    with _mounted(image, folder):
+    with mounted(image, folder / "mount"):
         yield
-
-
-@contextlib.contextmanager
-def _mounted(device: Path, folder: Path, options: str = "loop") -> Iterator[None]:
-    root = folder / "mount"
-    root.mkdir(exist_ok=True)
-    run("mount", "-t", "ext4", "-o", options, str(device), str(root))
-    try:
-        yield
-    finally:
-        run("umount", str(root))
 
 
 @contextlib.contextmanager
 def _modelled(model: Device, image: Path, folder: Path) -> Iterator[Path]:
     """The image mounted as if it were on that device."""
-    disk = folder / "disk"
-    plugin = Path(__file__).with_name("slow_device.py")
-    settings = [f"file={image}", f"seek={model.seek}", f"rate={model.rate}"]
+    disk, root = folder / "disk", folder / "mount"
     with (
-        device(disk, ["-r", "python", str(plugin), *settings], ["-r"]),
-        _mounted(disk, folder, "loop,ro"),
+        slow_device(disk, image, seek=model.seek, rate=model.rate, readonly=True),
+        mounted(disk, root, "loop,ro"),
     ):
-        yield folder / "mount"
+        yield root
 
 
 __all__ = ["figures", "quick_figures"]

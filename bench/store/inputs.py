@@ -19,6 +19,7 @@ from pathlib import Path
 
 import images
 from bench.notes import SERVICE, add_note, notes_home
+from bench.store.extents import data_extents
 from homeserver import Home, Service
 from images import Recipe
 from replay import agent_program
@@ -64,14 +65,8 @@ def make_inputs(quick: bool) -> dict[str, Input]:
 def data_blocks(path: Path) -> Iterator[tuple[int, bytes]]:
     """(number, content) of the blocks of a raw image that are not zero."""
     with path.open("rb", buffering=_PIECE) as file:
-        end = os.fstat(file.fileno()).st_size
-        at = 0
-        while at < end:
-            try:
-                at = os.lseek(file.fileno(), at, os.SEEK_DATA) // BLOCK_SIZE * BLOCK_SIZE
-            except OSError:
-                return
-            hole = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+        for begin, hole in data_extents(file.fileno()):
+            at = begin // BLOCK_SIZE * BLOCK_SIZE
             while at < hole:
                 piece = os.pread(file.fileno(), min(_PIECE, hole - at), at)
                 for offset in range(0, len(piece), BLOCK_SIZE):
@@ -93,13 +88,8 @@ def warm(path: Path) -> None:
     """Bring what is not a hole into the page cache."""
     buffer = bytearray(_PIECE)
     with path.open("rb", buffering=0) as file:
-        at, end = 0, os.fstat(file.fileno()).st_size
-        while at < end:
-            try:
-                at = os.lseek(file.fileno(), at, os.SEEK_DATA)
-            except OSError:
-                return
-            hole = os.lseek(file.fileno(), at, os.SEEK_HOLE)
+        for begin, hole in data_extents(file.fileno()):
+            at = begin
             while at < hole:
                 at += os.preadv(file.fileno(), [buffer], at)
 

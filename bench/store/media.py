@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.device import device, run
+from bench.device import device, mounted, run
 from bench.harness import Figure, figure
 from bench.store.inputs import make_inputs, run_folder
 from chunkstore import Media, Store, TableRoot
@@ -116,12 +116,6 @@ def modelled(folder: Path, *, made: bool = False) -> Iterator[Path]:
             file.truncate(SIZE)
         options = ["-O", "^has_journal", "-E", "lazy_itable_init=0"]
         run("mkfs.ext4", "-q", "-F", *options, str(image))
-    root.mkdir(exist_ok=True)
     nbdkit = ["--filter=rate", "file", f"file={image}", f"rate={RATE * 8}M"]
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(device(disk, nbdkit))
-        loop = run("losetup", "--find", "--show", str(disk))
-        stack.callback(run, "losetup", "--detach", loop)
-        run("mount", "-t", "ext4", loop, str(root))
-        stack.callback(run, "umount", str(root))
+    with device(disk, nbdkit), mounted(disk, root):
         yield root

@@ -8,17 +8,17 @@
     carry STORE MEDIUM             the same onto a medium that it makes
     cache STORE RECORDS            records as they come from a peer
 
-Imports nothing but the engine, because the start would count. `write_root` and `write_records`
+Imports little but the engine, because the start would count. `write_root` and `write_records`
 make what it reads.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
+from bench.store.extents import data_extents
 from chunkstore import BlockMap, Media, Store, TableRoot
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef
 
@@ -94,18 +94,12 @@ def write_records(store: Path, records: Path) -> int:
 
 def _data_blocks(path: Path) -> list[int]:
     """The blocks of a raw image that are not in holes."""
-    found: list[int] = []
     with path.open("rb") as file:
-        at, end = 0, os.fstat(file.fileno()).st_size
-        while at < end:
-            try:
-                at = os.lseek(file.fileno(), at, os.SEEK_DATA)
-            except OSError:
-                break
-            hole = os.lseek(file.fileno(), at, os.SEEK_HOLE)
-            found += range(at // BLOCK_SIZE, -(-hole // BLOCK_SIZE))
-            at = hole
-    return found
+        return [
+            block
+            for begin, end in data_extents(file.fileno())
+            for block in range(begin // BLOCK_SIZE, -(-end // BLOCK_SIZE))
+        ]
 
 
 def main(work: str, first: str, second: str, *level: str) -> None:

@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import bench
-from bench.device import device, run
+from bench.device import mounted, run, slow_device
 from bench.harness import Figure, figure
 from bench.store import keepers, one_work
 from bench.store.inputs import Input, make_inputs, run_folder, warm
@@ -190,13 +189,5 @@ def _slow_disk(folder: Path, rate: int, seek: float) -> Iterator[Path]:
     with image.open("wb") as file:
         file.truncate(_HARD_DISK_SIZE)
     run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(image))
-    root.mkdir()
-    plugin = Path(bench.__file__).with_name("slow_device.py")
-    settings = [f"file={image}", f"seek={seek}", f"rate={rate * 10**6}"]
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(device(disk, ["python", str(plugin), *settings]))
-        loop = run("losetup", "--find", "--show", str(disk))
-        stack.callback(run, "losetup", "--detach", loop)
-        run("mount", "-t", "ext4", loop, str(root))
-        stack.callback(run, "umount", str(root))
+    with slow_device(disk, image, seek=seek, rate=rate * 1e6), mounted(disk, root):
         yield root

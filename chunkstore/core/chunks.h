@@ -130,7 +130,8 @@ class Chunks final : public PageSource, public RecordSource {
   Status Write();
 
   // Instead of Write, for who puts much: has it written, and waits only as long as too much waits.
-  // The error may be that of what was put before. BeginWriteBehind comes first, once.
+  // The error may be that of what was put before. BeginWriteBehind, where that error is
+  // wanted, comes first, once.
   Status BeginWriteBehind();
   Status WriteBehind();
 

@@ -194,9 +194,9 @@ class Media::Adder {
 
  private:
   static constexpr uint64_t kReportEvery = 1 << 20;
-  static constexpr size_t kTogether = 256;                             // chunks in a batch
-  static constexpr size_t kAhead = 8;                                  // batches
-  static constexpr int kLevels[] = {5, RecordSource::kSentLevel, -1};  // of zstd
+  static constexpr size_t kTogether = 256;                          // chunks in a batch
+  static constexpr size_t kAhead = 8;                               // batches
+  static constexpr int kLevels[] = {RecordSource::kSentLevel, -1};  // of zstd
 
   uint64_t Need(uint64_t bytes) const {
     bytes += plan_.size() * kMediaIndexEntrySize;

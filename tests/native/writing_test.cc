@@ -197,7 +197,7 @@ TEST_F(Writing, ACheckpointOntoASlowDiskCompresses) {
 TEST_F(Writing, RecordsThatArriveDuringALongSyncStayAsTheyCame) {
   constexpr size_t kTogether = 32;
   std::atomic<bool> syncing{false};
-  std::atomic<bool> done{true};
+  std::atomic<bool> done{false};
   ChunkOptions options;
   options.max_pending = 2 * kTogether;
   Open(
@@ -213,7 +213,6 @@ TEST_F(Writing, RecordsThatArriveDuringALongSyncStayAsTheyCame) {
   };
   std::vector<ChunkRef> refs;
   uint64_t sizes[4];
-  done = false;
   for (uint64_t& size : sizes) {
     const uint64_t before = PackBytes();
     std::string records;
