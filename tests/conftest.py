@@ -11,9 +11,11 @@
 - what the run leaves behind fails it (tests/leftovers.py)
 - Hypothesis does not mind that the machine is slow
 - a test that hangs where no signal reaches it is ended (tests/watchdog.py)
+- a run in the background, with SIGINT or SIGHUP ignored, starts programs that can be interrupted
 """
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -48,6 +50,13 @@ def short_path() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+for _number in (signal.SIGINT, signal.SIGHUP):
+    # Children inherit an ignored signal, but not a handler. Pytest itself survives SIGHUP.
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        _interrupts = _number == signal.SIGINT
+        signal.signal(_number, signal.default_int_handler if _interrupts else lambda *_: None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -184,7 +184,9 @@ def test_a_creation_that_was_cut_short_can_be_repeated(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     (folder / "packs").mkdir(parents=True)
     (folder / "store.json.tmp").write_text("{")
-    Store.create(folder).close()
+    with Store.create(folder) as store:
+        refs = store.put(noise(1))
+        assert store.has(refs) == [True]
 
 
 def test_an_export_that_was_killed_leaves_the_old_file(path: Path, tmp_path: Path) -> None:
@@ -221,7 +223,9 @@ def test_a_child_process_does_not_inherit_the_store(path: Path) -> None:
     with Store.open(path):
         child = subprocess.Popen(["sleep", "60"], close_fds=False)
     try:
-        Store.open(path).close()
+        with Store.open(path) as store:
+            assert child.poll() is None
+            assert store.verify().ok
     finally:
         child.kill()
         child.wait()

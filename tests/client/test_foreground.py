@@ -3,6 +3,7 @@
 """What keeps off the uplink while an operation is on its way, and what does not."""
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -67,11 +68,18 @@ def test_who_asks_home_while_its_link_is_made_again_is_answered(stands: bool, st
     assert len(home.priorities) == 1 + stands
 
 
+def returns(call: Callable[[], None]) -> bool:
+    """Whether the call returns although the operation goes on."""
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return eventually(lambda: not thread.is_alive())
+
+
 def test_nothing_gives_way_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreground, "YIELD_SECONDS", 0.01)
     operations = Foreground()
     with operations.operation():
-        operations.give_way(Priority.BACKGROUND)
+        assert returns(lambda: operations.give_way(Priority.BACKGROUND))
 
 
 def test_an_operation_that_is_computed_holds_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +87,7 @@ def test_an_operation_that_is_computed_holds_up_nothing(monkeypatch: pytest.Monk
     operations = Foreground()
     with operations.operation():
         monkeypatch.setattr(foreground, "YIELD_SECONDS", 3600.0)
-        operations.give_way(Priority.PREFETCH)
+        assert returns(lambda: operations.give_way(Priority.PREFETCH))
 
 
 def test_an_operation_that_fails_holds_up_nothing() -> None:

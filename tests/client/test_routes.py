@@ -259,7 +259,8 @@ def test_damage_is_refused_and_costs_the_history_only(
 @given(st.binary(max_size=300))
 def test_no_bytes_do_harm(data: bytes) -> None:
     with contextlib.suppress(MovesInvalid):
-        decode(data)
+        moves = decode(data)
+        assert decode(encode(moves)) == moves
 
 
 def test_a_route_is_shown_in_the_units_of_every_other_table(

@@ -44,7 +44,7 @@ def test_a_desktop_without_markup_gets_plain_text(
 
 
 def test_without_a_desktop_nothing_happens(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     addresses = ["", "no address", f"unix:path={short_path}/nobody"]
     with bus(short_path / "bus") as empty:
@@ -55,6 +55,7 @@ def test_without_a_desktop_nothing_happens(
         monkeypatch.delenv(ADDRESS)
         with Desktop("Satchel") as desktop:
             desktop.tell("Nor this.")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_desktop_that_goes_away_is_told_nothing_more(

@@ -187,7 +187,12 @@ def test_a_dead_server_s_socket_is_taken_over(
     with socket.socket(socket.AF_UNIX) as gone:
         gone.bind(str(short_path / "nbd.sock"))
     volume = create_volume(short_path, "disk0", root)
-    VolumeServer.start(short_path, store.packs_path, [volume], local_resolver(store)).stop()
+    server = VolumeServer.start(short_path, store.packs_path, [volume], local_resolver(store))
+    try:
+        with NbdClient(short_path / "nbd.sock", "disk0") as client:
+            assert len(client.read(0, 1)) == 1
+    finally:
+        server.stop()
 
 
 def test_without_a_daemon_a_read_fails_in_the_end(attach: Attach) -> None:

@@ -369,7 +369,9 @@ def test_run_bounds_output(channel: AgentChannel) -> None:
 
 
 def test_sync(channel: AgentChannel) -> None:
+    channel.execute(http(1, "POST", "/add"))
     channel.sync()
+    assert body(channel.execute(http(2, "GET", "/additions")).payload) == b"1"
 
 
 def entry(kind: bytes, path: Path, content: bytes = b"", size: int | None = None) -> bytes:

@@ -174,7 +174,9 @@ def test_connecting_waits_for_the_socket(short_path: Path) -> None:
 
     with socket.socket(socket.AF_UNIX) as server:
         threading.Timer(0.3, listen).start()
-        AgentChannel.connect(path, timeout=60).close()
+        with AgentChannel.connect(path, timeout=60):
+            server.settimeout(60)
+            server.accept()[0].close()
 
 
 def test_connecting_to_nothing(short_path: Path) -> None:

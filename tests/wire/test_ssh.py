@@ -107,8 +107,11 @@ def test_a_key_is_accepted_once_it_is_authorized(
     host: SshHost, sshd: Sshd, short_path: Path
 ) -> None:
     other = Identity.create(short_path / "other")
+    with pytest.raises(WrongKey):
+        SshLink.open(replace(host, identity=other.path))
     sshd.authorize(other.public)
-    SshLink.open(replace(host, identity=other.path)).close()
+    with SshLink.open(replace(host, identity=other.path)) as link:
+        assert link.alive()
 
 
 def test_a_host_whose_key_changed(host: SshHost, sshd: Sshd, short_path: Path) -> None:

@@ -23,3 +23,5 @@ def test_a_socket_without_a_port_needs_nothing_of_that() -> None:
     ours, its = socket.socketpair()
     with ours, its:
         Conversation(ours, lambda exchange: None)
+        its.sendall(b"x")
+        assert ours.recv(1) == b"x"
