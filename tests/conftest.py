@@ -9,6 +9,7 @@
 - long tests are marked `nightly` and run with --nightly only
 - an unexpected skip fails in CI and with --nightly (tests/skips.py)
 - what the run leaves behind fails it (tests/leftovers.py)
+- where its time went is in build/durations.txt (tests/durations.py)
 - Hypothesis does not mind that the machine is slow
 - a test that hangs where no signal reaches it is ended (tests/watchdog.py)
 - a run in the background, with SIGINT or SIGHUP ignored, starts programs that can be interrupted
@@ -23,6 +24,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.durations import Durations, calibrate, read_budget
 from tests.hypervisor.libvirtd import libvirtd
 from tests.leftovers import SHORT_PREFIX, _nothing_left_over
 from tests.machines import notes_checkpoint
@@ -61,6 +63,7 @@ for _number in (signal.SIGINT, signal.SIGHUP):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="run the long tests too")
+    parser.addoption("--budget", action="store_true", help="fail if the run is over its budget")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -91,3 +94,25 @@ def pytest_make_collect_report(
     report = yield
     refuse_unexpected(report, collector.config)
     return report
+
+
+_durations = Durations()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _durations.add(report.nodeid, report.duration)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Print and judge where the time went, in the process that starts the workers."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is None or not session.config.getoption("--budget"):
+        return  # a worker has no terminal
+    _durations.write(session.config.rootpath / "build" / "durations.txt")
+    lines, within = _durations.report(read_budget(), calibrate())
+    terminal.write_sep("=", "durations")
+    for line in lines:
+        terminal.write_line(line)
+    if not within and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
