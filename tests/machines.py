@@ -8,6 +8,7 @@ an emulated KVM, it is handed on by the host beside: tests/kvm.
 """
 
 import dataclasses
+import fcntl
 import os
 import shutil
 import subprocess
@@ -76,20 +77,34 @@ class NotesCheckpoint:
         return dataclasses.replace(self.home, data=folder / "data", run=folder / "run")
 
     def hand_on(self, folder: Path) -> None:
-        """Leave it in that folder, for tests that HANDED leads there."""
-        _copy(self.home.data, folder / "data")
+        """Leave it in that folder, where `_handed` finds it. The signature is the last file."""
+        if self.home.data != folder / "data":
+            _copy(self.home.data, folder / "data")
         (folder / "manifest").write_bytes(self.manifest.to_bytes())
         (folder / "signature").write_bytes(self.signature)
 
 
 @pytest.fixture(scope="session")
 def notes_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotesCheckpoint]:
-    """The machine; made when the first test asks for it."""
+    """The machine. The first worker that asks for it makes it for all workers of the run."""
     image = built_image("notes")
     if HANDED in os.environ:
         yield _handed(Path(os.environ[HANDED]), image)
         return
-    data = tmp_path_factory.mktemp("notes") / "data"
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / "notes"
+    with (shared / "notes.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "signature").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            _boot(folder / "data").hand_on(folder)
+    yield _handed(folder, image)
+
+
+def _boot(data: Path) -> NotesCheckpoint:
+    """Make a home with its first checkpoint."""
     run = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
     settings = HomeSettings(data=data, run=run, images=cache_folder())
     Home.init(settings)
@@ -104,8 +119,7 @@ def notes_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notes
     finally:
         home.close()
         shutil.rmtree(run)
-    yield NotesCheckpoint(image, settings, manifest, signature)
-    shutil.rmtree(data)
+    return NotesCheckpoint(built_image("notes"), settings, manifest, signature)
 
 
 def _handed(folder: Path, image: BuiltImage) -> NotesCheckpoint:
