@@ -27,5 +27,5 @@ def log_to_stderr(*, verbose: bool) -> None:
     """One line per event on standard error; `verbose` adds what is of use to a developer."""
     level = logging.DEBUG if verbose else logging.INFO
     logging.basicConfig(level=level, format=FORMAT, handlers=[_CurrentStderr()])
-    for chatty in ("httpcore", "waitress.queue", "qemu.qmp", "asyncio"):
+    for chatty in ("httpcore2", "waitress.queue", "qemu.qmp", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

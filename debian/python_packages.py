@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 ALWAYS = (
-    "python3-certifi",
     "python3-jeepney",
     "python3-jinja2",
     "python3-markupsafe",
@@ -20,7 +19,6 @@ ALWAYS = (
     "python3-segno",
     "python3-spake2",
     "python3-tomlkit",
-    "python3-wsproto",
     "python3-zeroconf",
 )
 """Debian 12's are new enough."""

@@ -30,7 +30,7 @@ OF_MACHINES = {
 }
 """What no command needs that only asks about services."""
 
-HEAVY = DAEMON | OF_MACHINES | {"asyncio", "httpcore", "rich", "ssl"}
+HEAVY = DAEMON | OF_MACHINES | {"asyncio", "httpcore2", "rich", "ssl"}
 """What no list of commands needs."""
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import httpcore
+import httpcore2
 
 from satchel.errors import SatchelError, StateError
 from wire import codec
@@ -42,7 +42,7 @@ BYTES_LIMIT = 64 << 20
 """Bytes of an answer that are accepted when a call does not say otherwise."""
 
 PIECE = 1 << 16
-"""Bytes of a request's body that are handed to httpcore at a time: it copies long ones often."""
+"""Bytes of a request's body that are handed to httpcore2 at a time: it copies long ones often."""
 
 _HEADERS = (("Host", "satchel"), ("User-Agent", "satchel"), ("Accept-Encoding", "identity"))
 _JSON = {"Content-Type": "application/json"}
@@ -84,7 +84,7 @@ class HttpClient:
         self._under_way = 0
         self._closed = False
         self._sockets = _Sockets()
-        self._connections = httpcore.ConnectionPool(
+        self._connections = httpcore2.ConnectionPool(
             max_connections=None,
             max_keepalive_connections=16,
             keepalive_expiry=KEEP_ALIVE_SECONDS,
@@ -211,7 +211,7 @@ class HttpClient:
     @contextlib.contextmanager
     def _answer(
         self, ask: _Question, *, repeats: bool
-    ) -> Iterator[tuple[httpcore.Response, Iterator[bytes]]]:
+    ) -> Iterator[tuple[httpcore2.Response, Iterator[bytes]]]:
         """A good answer whose body is still to be read."""
         response = self._open(ask, repeats=repeats)
         pieces = _pieces(response, f"{ask.method} {ask.path} to {self.peer}", ask.limit)
@@ -222,7 +222,7 @@ class HttpClient:
         finally:
             response.close()
 
-    def _open(self, ask: _Question, *, repeats: bool) -> httpcore.Response:
+    def _open(self, ask: _Question, *, repeats: bool) -> httpcore2.Response:
         cause = None
         for _ in range(2 if repeats else 1):
             try:
@@ -250,10 +250,10 @@ class HttpClient:
             if ends:
                 self._connections.close()
 
-    def _send(self, ask: _Question) -> httpcore.Response:
+    def _send(self, ask: _Question) -> httpcore2.Response:
         label = f"{ask.method} {ask.path} to {self.peer}"
         body, wait = ask.body, ask.timeout
-        request = httpcore.Request(
+        request = httpcore2.Request(
             ask.method,
             f"http://satchel{quote(ask.path, string.punctuation)}",
             headers=[*_HEADERS, ("Content-Length", str(len(body))), *(ask.headers or {}).items()],
@@ -262,15 +262,15 @@ class HttpClient:
         )
         try:
             return self._connections.handle_request(request)
-        except (httpcore.ReadError, httpcore.WriteError, httpcore.RemoteProtocolError) as error:
+        except (httpcore2.ReadError, httpcore2.WriteError, httpcore2.RemoteProtocolError) as error:
             if _ended(error):
                 raise _ConnectionEnded(str(error)) from error
             raise RemoteProtocolError(f"{label}: malformed answer", why=_why(error)) from error
-        except httpcore.ConnectTimeout as error:
+        except httpcore2.ConnectTimeout as error:
             raise PeerUnreachable(f"{label}: no connection", why=_why(error)) from error
-        except httpcore.TimeoutException as error:
+        except httpcore2.TimeoutException as error:
             raise PeerTimeout(f"{label}: no answer in time", why=_why(error)) from error
-        except (httpcore.NetworkError, httpcore.ProtocolError) as error:
+        except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
             fix = "is the peer running?"
             raise PeerUnreachable(f"{label}: no connection", why=_why(error), fix=fix) from error
 
@@ -294,7 +294,7 @@ class HttpClient:
         return codec.loads(answer.body) if answer.body else None
 
 
-class _Sockets(httpcore.SyncBackend):
+class _Sockets(httpcore2.SyncBackend):
     """Makes the connections of one client, and can end them all while others wait at them."""
 
     def __init__(self) -> None:
@@ -305,13 +305,13 @@ class _Sockets(httpcore.SyncBackend):
         self,
         path: str,
         timeout: float | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.NetworkStream:
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.NetworkStream:
         stream = super().connect_unix_socket(path, timeout, socket_options)
         with self._lock:
             if self._open is None:
                 stream.close()
-                raise httpcore.ConnectError("it was cut")
+                raise httpcore2.ConnectError("it was cut")
             self._open.add(stream.get_extra_info("socket"))
         return stream
 
@@ -328,7 +328,7 @@ class _ConnectionEnded(Exception):
     """The connection ended before the first byte of an answer."""
 
 
-def _pieces(response: httpcore.Response, label: str, limit: int) -> Iterator[bytes]:
+def _pieces(response: httpcore2.Response, label: str, limit: int) -> Iterator[bytes]:
     headers = {name.lower(): value for name, value in response.headers}
     if headers.get(b"content-encoding", b"identity") != b"identity":
         raise RemoteProtocolError(f"{label}: the answer is compressed", why="we asked for none")
@@ -339,9 +339,9 @@ def _pieces(response: httpcore.Response, label: str, limit: int) -> Iterator[byt
             if size > limit:
                 raise RemoteProtocolError(f"{label}: the answer is larger than {limit} bytes")
             yield piece
-    except httpcore.TimeoutException as error:
+    except httpcore2.TimeoutException as error:
         raise PeerTimeout(f"{label}: the answer stopped", why=_why(error)) from error
-    except (httpcore.ReadError, httpcore.RemoteProtocolError) as error:
+    except (httpcore2.ReadError, httpcore2.RemoteProtocolError) as error:
         if _ended(error):
             raise PeerUnreachable(f"{label}: the answer broke off", why=_why(error)) from error
         raise RemoteProtocolError(f"{label}: malformed answer", why=_why(error)) from error
@@ -350,7 +350,7 @@ def _pieces(response: httpcore.Response, label: str, limit: int) -> Iterator[byt
 def _ended(error: Exception) -> bool:
     """Whether the connection ended, rather than carrying something that is not HTTP."""
     text = str(error)
-    return not isinstance(error, httpcore.RemoteProtocolError) or text.startswith(
+    return not isinstance(error, httpcore2.RemoteProtocolError) or text.startswith(
         ("Server disconnected", "peer closed connection")
     )
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
-import httpcore
+import httpcore2
 
 from satchel.errors import CapacityError, IntegrityError, UnavailableError
 
@@ -101,7 +101,7 @@ class Upstream:
         self._transferred = transferred
         self._address = (parts.scheme, parts.hostname or "", parts.port)
         secure = ssl.create_default_context(cafile=certificates or None)
-        self._pool = httpcore.ConnectionPool(
+        self._pool = httpcore2.ConnectionPool(
             ssl_context=secure, max_connections=CONNECTIONS, keepalive_expiry=30.0
         )
         self._host = parts.netloc.rpartition("@")[2]
@@ -142,7 +142,7 @@ class Upstream:
         try:
             with self._pool.stream(
                 method,
-                httpcore.URL(scheme=scheme, host=host, port=port, target=target),
+                httpcore2.URL(scheme=scheme, host=host, port=port, target=target),
                 headers=sent,
                 content=traffic.up(body) if body is not None else None,
                 extensions={"timeout": _TIMEOUT},
@@ -150,7 +150,11 @@ class Upstream:
                 found = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in response.headers]
                 traffic.heads += sum(len(k) + len(v) + 4 for k, v in found)
                 yield ServiceAnswer(response.status, found, traffic.down(response.iter_stream()))
-        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+        except (
+            httpcore2.NetworkError,
+            httpcore2.TimeoutException,
+            httpcore2.ProtocolError,
+        ) as error:
             why = str(error) or type(error).__name__
             raise ServiceUnreachable(f"{self.name} does not answer", why=why) from error
         finally:
