@@ -1,53 +1,60 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Redis commands at a steady rate, whatever becomes of the answers: half of them read.
+"""Requests to `notes` at a steady rate, whatever becomes of the answers: half of them read.
 
-A command is due at its moment and counts from then on, also where all connections still wait for
-an answer (no coordinated omission). Writes are INCR, so that the answers themselves say whether
-each was executed exactly once; a read is a GET of the same key.
+A request is due at its moment and counts from then on, even if all connections still wait for
+an answer (no coordinated omission). A write adds a note. Notes are numbered without a gap, so the
+answers say whether each write was executed exactly once. A read asks for the newest note that was
+acknowledged.
 """
 
 from __future__ import annotations
 
+import http.client
 import itertools
+import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import BinaryIO, Self
+from typing import Self
 
 from testbed import Host
 
 CONNECTIONS = 64
 PATIENCE_SECONDS = 60.0
-KEY = b"bench"
+NOTES = "/api/notes"
+NOTE = json.dumps({"title": "bench", "text": "a note of the load"})
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A command: when it was due, when its answer was there, and that answer."""
+    """A request: when it was due, when its answer was there, the number of the note in that answer
+    (0: no note), and the newest acknowledged note when a read was sent."""
 
     due: float
     answered: float
-    reply: bytes
+    note: int
     reads: bool
+    acknowledged: int = 0
 
     @property
     def failed(self) -> bool:
-        return self.reply.startswith(b"-") or not self.reply
+        return not self.note
 
 
 class Load:
-    """A rate of commands from a host until the block ends."""
+    """A rate of requests from a host until the block ends."""
 
     def __init__(self, host: Host, port: int, rate: float) -> None:
-        """rate: commands a second; 0: none"""
+        """rate: requests a second; 0: none"""
         self.rate = rate
         self._began = time.monotonic()
         self._tickets = itertools.count()
         self._ending = threading.Event()
+        self._newest = 0
         self._samples: list[Sample] = []
         self._threads = [
             threading.Thread(target=self._work, args=(_connect(host, port),), daemon=True)
@@ -61,7 +68,7 @@ class Load:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Returns when every command that was sent has its answer, or will have none."""
+        """Returns when every request that was sent has its answer, or will have none."""
         self._ending.set()
         for thread in self._threads:
             thread.join(PATIENCE_SECONDS)
@@ -71,23 +78,26 @@ class Load:
         self._ending.set()
 
     def samples(self, since: float = 0.0, until: float = float("inf")) -> list[Sample]:
-        """Of the commands that were due between these moments, in the order of their answers."""
+        """Of the requests that were due between these moments, in the order of their answers."""
         chosen = [sample for sample in list(self._samples) if since <= sample.due <= until]
         return sorted(chosen, key=lambda sample: sample.answered)
 
-    def _work(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as stream:
-            while not self._ending.is_set():
+    def _work(self, connection: http.client.HTTPConnection) -> None:
+        with closing(connection):
+            answers = True
+            while answers and not self._ending.is_set():
                 ticket = next(self._tickets)
                 due = self._began + ticket / self.rate
                 if self._ending.wait(max(0.0, due - time.monotonic())):
                     return
-                reads = bool(ticket % 2)
-                connection.sendall(b"%b %b\r\n" % (b"GET" if reads else b"INCR", KEY))
-                reply = _reply(stream.readline(), stream)
-                self._samples.append(Sample(due, time.monotonic(), reply, reads))
-                if not reply:
-                    return
+                newest = self._newest
+                reads = bool(ticket % 2 and newest)
+                try:
+                    note = _ask(connection, read=newest if reads else None)
+                except (OSError, http.client.HTTPException):
+                    note, answers = 0, False
+                self._samples.append(Sample(due, time.monotonic(), note, reads, newest))
+                self._newest = max(self._newest, note)
 
 
 def burst(host: Host, port: int, count: int, meanwhile: Callable[[], None] = lambda: None) -> float:
@@ -96,30 +106,25 @@ def burst(host: Host, port: int, count: int, meanwhile: Callable[[], None] = lam
     meanwhile: is done beside, from the same moment on
     """
     with ExitStack() as stack:
-        connections = [stack.enter_context(_connect(host, port)) for _ in range(count)]
+        connections = [stack.enter_context(closing(_connect(host, port))) for _ in range(count)]
         beside = threading.Thread(target=meanwhile)
         began = time.monotonic()
         beside.start()
         for connection in connections:
-            connection.sendall(b"INCR %b\r\n" % KEY)
-        replies = {_answer(connection) for connection in connections}
+            connection.request("POST", NOTES, NOTE)
+        notes = {_answer(connection) for connection in connections}
         seconds = time.monotonic() - began
         beside.join()
-    first = min(replies)
-    assert replies == set(range(first, first + count)), "an operation was lost or done twice"
+    first = min(notes)
+    assert first, "a write failed"
+    assert notes == set(range(first, first + count)), "an operation was lost or done twice"
     return seconds
 
 
-def _answer(connection: socket.socket) -> int:
-    with connection.makefile("rb") as stream:
-        return int(_reply(stream.readline(), stream)[1:])
-
-
-def value(host: Host, port: int) -> int:
-    """How many writes there were so far."""
-    with _connect(host, port) as connection, connection.makefile("rb") as stream:
-        connection.sendall(b"GET %b\r\n" % KEY)
-        return int(_reply(stream.readline(), stream))
+def add_note(host: Host, port: int) -> int:
+    """Add a note and return its number."""
+    with closing(_connect(host, port)) as connection:
+        return _ask(connection)
 
 
 def waits(samples: Sequence[Sample]) -> list[float]:
@@ -139,35 +144,34 @@ def percentile(seconds: Sequence[float], part: float) -> float:
 
 
 def executed_once(samples: Sequence[Sample], before: int) -> bool:
-    """Whether the writes are numbered without a gap, after `before` earlier ones, and no read shows
-    less than was acknowledged before it was due."""
-    writes = sorted(int(s.reply[1:]) for s in samples if not s.reads and not s.failed)
-    if writes != list(range(before + 1, before + 1 + len(writes))):
-        return False
-    acknowledged, latest = sorted((s.answered, int(s.reply[1:])) for s in samples if not s.reads), 0
-    place = 0
-    for sample in sorted((s for s in samples if s.reads), key=lambda s: s.due):
-        while place < len(acknowledged) and acknowledged[place][0] < sample.due:
-            latest = max(latest, acknowledged[place][1])
-            place += 1
-        if int(sample.reply or 0) < latest:
-            return False
-    return True
+    """Whether the writes are numbered without a gap, after `before` earlier ones, and each read
+    shows the note that was acknowledged before it was sent."""
+    writes = sorted(s.note for s in samples if not s.reads and not s.failed)
+    reads = [s for s in samples if s.reads and not s.failed]
+    in_order = all(s.note == s.acknowledged for s in reads)
+    return in_order and writes == list(range(before + 1, before + 1 + len(writes)))
 
 
-def _reply(line: bytes, stream: BinaryIO) -> bytes:
-    """An integer with its colon, a string as it is, an error with its dash; empty at the end."""
-    if not line.startswith(b"$"):
-        return line.strip()
-    size = int(line[1:])
-    if size < 0:
-        return b"0"
-    return stream.read(size + 2)[:size]
+def _ask(connection: http.client.HTTPConnection, read: int | None = None) -> int:
+    """Write a note, or read that one. Return the number of the note in the answer; 0: none."""
+    if read is None:
+        connection.request("POST", NOTES, NOTE)
+    else:
+        connection.request("GET", f"{NOTES}/{read}")
+    return _answer(connection)
 
 
-def _connect(host: Host, port: int) -> socket.socket:
-    connection = host.socket(socket.SOCK_STREAM)
-    connection.connect(("127.0.0.1", port))
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.settimeout(PATIENCE_SECONDS)
+def _answer(connection: http.client.HTTPConnection) -> int:
+    response = connection.getresponse()
+    body = response.read()
+    return int(json.loads(body)["id"]) if response.status in (200, 201) else 0
+
+
+def _connect(host: Host, port: int) -> http.client.HTTPConnection:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+    connection.sock = host.socket(socket.SOCK_STREAM)
+    connection.sock.connect(("127.0.0.1", port))
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.sock.settimeout(PATIENCE_SECONDS)
+    connection.auto_open = 0
     return connection

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Moves between surrogates under load (MEFS, Figure 6): `redis`, a machine of 256 MB.
+"""Moves between surrogates under load (MEFS, Figure 6): `notes`, a machine of 256 MB.
 
 Real programs on the links of today: home 20/100 Mb/s away, 100 Mb/s between the surrogates, a round
-trip of 30 ms between any two sites. Commands come at a steady rate, half of them reads; the client
+trip of 30 ms between any two sites. Requests come at a steady rate, half of them reads; the client
 walks nowhere, so that only the move is measured. A gap is the time between one answer and the next;
-a wait is one command's own. Needs root.
+a wait is one request's own. Needs root.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any
 
 from bench import processors
 from bench.harness import Figure, figure
-from bench.replicas.load import Load, Sample, executed_once, gaps, percentile, value, waits
+from bench.replicas.load import Load, Sample, add_note, executed_once, gaps, percentile, waits
 from testbed import TODAY, Testbed, built, media, roles
 
-SERVICE = "redis"
-RATES = (0, 50, 100, 200)
-QUICK_RATES = (0, 50)
+SERVICE = "notes"
+RATES = (0, 5, 10, 20)
+QUICK_RATES = (0, 10)
 ROUTES = ("handover", "replay")
 QUICK_ROUTES = ("handover",)
 SETTLE_SECONDS = 4.0
@@ -106,7 +106,7 @@ def _move(made: Stage, route: str, rate: float) -> Iterator[Figure]:
     for name in made.roles.surrogates:
         made.roles.restart_surrogate(name, empty=True)
     with made.session("a") as port:
-        written = value(made.bed.client, port)
+        written = add_note(made.bed.client, port)
         before = made.status()["last_operation"]
         with Load(made.bed.client, port, rate) as load:
             time.sleep(SETTLE_SECONDS)
