@@ -32,7 +32,7 @@ from satchel.errors import UnavailableError
 from satchel.ids import BLOCK_SIZE
 from testbed import TODAY, Testbed, built, roles
 
-REDIS = "redis-carried", 6379
+REDIS = "redis", 6379
 POSTGRES = "postgres", 5432
 TRANSACTIONS_A_SECOND = 20
 

@@ -26,7 +26,7 @@ ROUNDS = 3
 GOAL = 3.0
 
 RELEASE, PACKAGES = "bookworm", ("radicale", "usr-is-merged")
-COMMON = "redis-carried"
+COMMON = "redis"
 """An image with the same kernel."""
 
 

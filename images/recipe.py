@@ -167,7 +167,7 @@ class Recipe:
     state:        folders that belong to `user`; their content is the service's state
     shares:       whether the owner's shares are below /satchel in the guest
     read_only:    HTTP paths at and below which GET and HEAD change nothing that an answer shows;
-                  they may go to one replica only. Of Redis, `/`: commands that only read
+                  they may go to one replica only
     rehearsal:    typical requests, from which a checkpoint's working set is learned
     folder:       where the recipe was read; None for one that came with a built image
     """

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fronts: what an unmodified program on this device talks to, for each kind of adapter.
 
-- proxy, redis, desktop: the fronts of `http`, `redis` and `rfb`
+- proxy, desktop: the fronts of `http` and `rfb`
 - screen, viewer, pixels: what a desktop shows, and who looks at it
 - tcp, web, ports: those of carried services
 """
@@ -14,10 +14,9 @@ from typing import Protocol
 
 from client.fronts.desktop import Desktop
 from client.fronts.proxy import Proxy
-from client.fronts.redis import redis_front
 from client.fronts.tcp import TcpPort
 from client.session.session import Session
-from replay.adapters import http, redis, rfb
+from replay.adapters import http, rfb
 from satchel.errors import UnsupportedError
 
 
@@ -33,7 +32,6 @@ class Front(Protocol):
 
 FRONTS: dict[str, Callable[[Session, int, str], Front]] = {
     http.kind: Proxy,
-    redis.kind: lambda session, port, service: redis_front(session, port),
     rfb.kind: lambda session, port, service: Desktop(session, port),
 }
 """Every front by the kind of its adapter; a port of 0 is a free one."""

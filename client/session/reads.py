@@ -27,7 +27,7 @@ from typing import Any
 from client.device.settings import Policy
 from client.session.feed import FINAL, Feed, FeedState, Read
 from replay import Operation
-from replay.adapters import http, redis
+from replay.adapters import http
 
 UNKNOWN_SECONDS = 0.1
 """What is waited for a replica of which nothing is known yet."""
@@ -44,7 +44,6 @@ do."""
 
 READ_ONLY: dict[str, Callable[[Operation, Sequence[str]], bool]] = {
     http.kind: http.changes_nothing,
-    redis.kind: redis.changes_nothing,
 }
 """By kind of adapter, whether an operation is one of those that a recipe declares read-only. A
 desktop has none: to look at the screen changes what the next answer is told from."""

@@ -10,7 +10,6 @@ An adapter is a module (or any object) with
   arguments that suit the protocol. The fronts are in client/fronts, by the same kinds.
 
 - http: HTTP/1.1
-- redis: what Redis speaks (RESP)
 - rfb: input events of a desktop, and what they change on its screen
 
 How a second one is written: the agent opens one TCP connection per operation, writes the payload,
@@ -25,12 +24,12 @@ client/fronts: a function from a session and a local port to something that list
 from collections.abc import Callable
 from typing import Protocol
 
-from replay.adapters import http, redis, rfb
+from replay.adapters import http, rfb
 from replay.adapters.adapter import Adapter, Asked
 from replay.operations import Operation
 from satchel.errors import UnsupportedError
 
-ADAPTERS: dict[str, Adapter] = {http.kind: http, redis.kind: redis, rfb.kind: rfb}
+ADAPTERS: dict[str, Adapter] = {http.kind: http, rfb.kind: rfb}
 """Every adapter by its kind."""
 
 
@@ -81,6 +80,5 @@ __all__ = [
     "PieceReader",
     "for_kind",
     "http",
-    "redis",
     "rfb",
 ]

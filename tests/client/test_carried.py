@@ -30,7 +30,7 @@ pytestmark = [
     requires(*MACHINE, "apt-get", "redis-cli", "sshd", "ssh"),
 ]
 
-SERVICE = "redis-carried"
+SERVICE = "redis"
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_connections_go_on_through_a_move_and_a_loss_is_told(world: CarriedWorld
     session = world.session()
     port = session.port
     assert redis_cli(port, "SET", "word", "x" * 100_000) == "OK"
-    # What a replayed Redis refuses: a connection's state, and a transaction over several commands.
+    # A database that stays chosen, and a transaction that is open during the move.
     kept = RedisConnection(port)
     assert kept.says("SELECT 3") == "+OK"
     assert kept.says("SET where three") == "+OK"

@@ -13,13 +13,14 @@ import httpx
 import pytest
 
 from client.device.settings import HOME
+from client.fronts import open_front
 from client.fronts import proxy as proxies
 from client.fronts.proxy import Proxy
 from client.session.journal import Journal
 from client.session.session import Session
 from replay import Operation
 from replay.adapters import http
-from satchel.errors import ConflictError
+from satchel.errors import ConflictError, UnsupportedError
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess, silence
 from tests.needs import requires
@@ -219,6 +220,12 @@ def test_silence_is_an_error_that_says_what_to_do(bench: Bench) -> None:
     assert b"X-Satchel-Operation" not in shown.stdout
 
 
+def test_when_the_session_ends_a_request_is_answered_with_the_reason(bench: Bench) -> None:
+    bench.session.close()
+    answer = httpx.get(bench.url, timeout=60, trust_env=False)
+    assert answer.json()["what"] == "the session has ended"
+
+
 def test_a_replica_that_answers_with_garbage_is_an_error(bench: Bench) -> None:
     bench.replica.says = lambda operation: b"\x00garbage"
     answer = httpx.get(bench.url, timeout=60, trust_env=False)
@@ -300,6 +307,11 @@ def test_requests_at_once_each_get_their_own_answer(bench: Bench) -> None:
 def test_a_port_that_is_taken_is_a_conflict(bench: Bench) -> None:
     with pytest.raises(ConflictError, match=f"127.0.0.1:{bench.proxy.port}.*the port is taken"):
         Proxy(bench.session, bench.proxy.port)
+
+
+def test_a_kind_without_a_front_is_refused(bench: Bench) -> None:
+    with pytest.raises(UnsupportedError, match="there are: "):
+        open_front("gopher", bench.session, 0)
 
 
 def test_a_port_is_free_again_at_once(bench: Bench) -> None:

@@ -24,7 +24,6 @@ def test_recipes_without_images(tmp_path: Path) -> None:
         "notes": "no",
         "redis": "no",
         "desktop-carried": "no",
-        "redis-carried": "no",
         "speech": "no",
     }
 

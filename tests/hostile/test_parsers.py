@@ -205,15 +205,15 @@ PARSERS = [
     Parser("surrogate.toml", settings_of(SurrogateSettings), (SettingsError,), b'name = "a"\n'),
     Parser(
         "recipe.toml",
-        in_file("redis/recipe.toml", lambda path: Recipe.load(path.parent)),
+        in_file("notes/recipe.toml", lambda path: Recipe.load(path.parent)),
         (RecipeInvalid, RecipeNotFound, SettingsError),
-        (SHIPPED / "redis" / "recipe.toml").read_bytes(),
+        (SHIPPED / "notes" / "recipe.toml").read_bytes(),
     ),
     Parser(
         "recipe-in-json",
         lambda data: Recipe.from_json(table_of(data)),
         (RecipeInvalid, SettingsError),
-        json.dumps(Recipe.find("redis").to_json()).encode(),
+        json.dumps(Recipe.find("notes").to_json()).encode(),
     ),
     Parser(
         "media.json",

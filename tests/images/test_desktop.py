@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from client.device.settings import HOME
 from client.fronts import open_front
 from client.fronts.screen import Screen
 from client.session.journal import Journal
@@ -21,8 +22,8 @@ from replay.adapters import rfb
 from satchel.ids import OperationNumber
 from testbed.built import built_image
 from testbed.desktop import edit
+from tests.client.replicas import InProcess
 from tests.images.guest import Guest, running
-from tests.images.test_redis import InGuest
 from tests.needs import requires
 
 pytestmark = [
@@ -47,6 +48,18 @@ BATCHES = (
     "click 800 600",
 )
 """The ninth clicks twice within a batch, which selects a word; those before do so in two."""
+
+
+class InGuest(InProcess):
+    """A replica that is a guest."""
+
+    def __init__(self, guest: Guest) -> None:
+        super().__init__(HOME, patience=60.0)
+
+        def says(operation: Operation) -> bytes:
+            return rfb.normalise(guest.channel.execute(operation, 60.0).payload, operation)
+
+        self.says = says
 
 
 def operation(number: int, written: str) -> Operation:
@@ -110,7 +123,7 @@ def check_a_viewer(guest: Guest, folder: Path) -> None:
     done = len(BATCHES) + 1
     session = Session(Journal(folder, folder), stateful=True, response_seconds=60.0)
     session.journal.restart(OperationNumber(done))
-    replica = InGuest(guest, "rfb")
+    replica = InGuest(guest)
     replica.last = done
     session.add(replica, OperationNumber(done))
     front = open_front("rfb", session, 0)

@@ -27,7 +27,6 @@ def test_the_shipped_services() -> None:
         "files",
         "notes",
         "redis",
-        "redis-carried",
         "speech",
     ]
     assert Recipe.find("notes").stateful

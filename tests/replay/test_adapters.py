@@ -143,7 +143,7 @@ def test_what_a_desktop_says_early_is_no_part_of_its_answer() -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="this version has: http, redis, rfb"):
+    with pytest.raises(UnsupportedError, match="this version has: http, rfb"):
         adapters.for_kind("gopher")
 
 
