@@ -8,8 +8,8 @@
 
 Packages: protocol (the coherence of blocks as pure state machines), context (what files are opened
 after what), node (a node that acts), home (tree, directory and write log of a share), fuse
-(sessions of kernels with a node), mount (a share as a folder), preload (a share for programs that
-cannot mount), session (file sessions of applications). docs/shares.md tells the whole.
+(sessions of kernels with a node), mount (a share as a folder), session (file sessions of
+applications). docs/shares.md explains all of it.
 """
 
 from typing import TYPE_CHECKING
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
-    from shares import context, fuse, home, mount, node, preload, protocol, session
+    from shares import context, fuse, home, mount, node, protocol, session
 else:
     __getattr__ = deferred(__name__)
 
-__all__ = ["context", "fuse", "home", "mount", "node", "preload", "protocol", "session"]
+__all__ = ["context", "fuse", "home", "mount", "node", "protocol", "session"]

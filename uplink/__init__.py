@@ -52,7 +52,6 @@ from uplink.objects import (
     read_folder_question,
     read_objects,
 )
-from uplink.preload import preloaded
 from uplink.radio import (
     BadRadio,
     Interface,
@@ -129,7 +128,6 @@ __all__ = [
     "hrefs_of",
     "keepable",
     "plain",
-    "preloaded",
     "read_description",
     "read_folder_question",
     "read_listing",

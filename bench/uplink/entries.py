@@ -26,7 +26,7 @@ LOAD, PERIOD = 0.75, 0.02
 DOWN, UP = 1.05, 1.03
 """Goals, by what it takes directly."""
 
-WAYS = ("redirection", "namespace", "preload")
+WAYS = ("redirection", "namespace")
 
 
 def entries(quick: bool) -> Iterator[Figure]:

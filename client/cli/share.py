@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +14,6 @@ from client.shares import (
     left_behind,
     mount_row,
     mounts,
-    run_in_share,
     share_way,
     tell_mounts,
 )
@@ -182,43 +179,6 @@ def returned(
     Without PATH, these are the files that `satchel share offloaded` gave up.
     """
     _switch(settings, "returned", share, paths, as_json)
-
-
-@command.command("run", context_settings={"allow_interspersed_args": False})
-@click.argument("share")
-@click.option(
-    "--at",
-    "root",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The empty folder where COMMAND sees the share [default: a new one].",
-)
-@click.option(
-    "--session",
-    metavar="NAME",
-    help="Go on with the open files of a command of this NAME that was killed. Each write waits "
-    "until home has it.",
-)
-@click.argument("words", nargs=-1, metavar="COMMAND...", required=True)
-@click.pass_obj
-def run(
-    settings: ClientSettings,
-    share: str,
-    root: Path | None,
-    session: str | None,
-    words: tuple[str, ...],
-) -> None:
-    """Run COMMAND in SHARE, where nothing can be mounted.
-
-    It needs neither FUSE nor root. COMMAND begins in the share's root folder, and finds its path in
-    SATCHEL_SHARE_ROOT. A library is preloaded into COMMAND and its children, so they have to be
-    linked dynamically to the C library. The exit code is COMMAND's.
-    """
-    words = words[words[0] == "--" :]
-    if not words:
-        raise click.UsageError("say which command")
-    settings.make_folders()
-    with share_way(settings) as way:
-        sys.exit(run_in_share(settings, way, share, root, session, words))
 
 
 def _switch(

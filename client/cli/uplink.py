@@ -9,13 +9,12 @@ import os
 import sys
 import time
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
 from client.device.settings import ClientSettings
 from console import json_option, serve_until_signal, show
-from satchel.errors import NotFoundError, SatchelError, UsageError
+from satchel.errors import NotFoundError, SatchelError
 
 COLUMNS = ("number", "state", "service", "path", "size", "waited", "why", "copy")
 CONTROL_THREADS = 4
@@ -157,43 +156,24 @@ def forget(settings: ClientSettings, number: int, as_json: bool) -> None:
 @click.option(
     "--namespace", is_flag=True, help="Lead its connections to services here, by the kernel."
 )
-@click.option(
-    "--preload",
-    is_flag=True,
-    help="The same, by a library that is loaded before its libcurl or libneon.",
-)
 @click.pass_obj
 def run(
     settings: ClientSettings,
     words: tuple[str, ...],
     background: bool,
     namespace: bool,
-    preload: bool,
 ) -> None:
     """Run COMMAND, and say whether a person waits for it.
 
-    This holds for all programs that it starts, too. With --namespace or --preload they keep using
-    the service's own address. Without, point them at the address that `uplink serve` prints.
+    This holds for all programs that it starts, too. With --namespace they keep using the
+    service's own address. Without, point them at the address that `uplink serve` prints.
     """
     from client.uplink.programs import MARK
 
     environment = os.environ | {MARK: "background" if background else "foreground"}
-    if namespace and preload:
-        raise UsageError("--namespace and --preload are two ways in", fix="choose one of them")
     if namespace:
         sys.exit(_run_in_namespace(settings, words, environment))
-    if preload:
-        environment = _preloaded(settings, environment)
     os.execvpe(words[0], words, environment)
-
-
-def _preloaded(settings: ClientSettings, environment: dict[str, str]) -> dict[str, str]:
-    from client.uplink.control import running_uplink
-    from uplink import preloaded
-
-    with running_uplink(settings) as daemon:
-        found = daemon.get_json("/v1/status")
-    return preloaded(environment, found["origins"], urlsplit(found["url"]).port or 0)
 
 
 def _run_in_namespace(

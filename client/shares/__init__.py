@@ -4,8 +4,7 @@
 
 - way: the local socket that leads to where nodes join home's shares, over OpenSSH
 
-Modules: way, mounts (their control sockets, and where they keep what home has
-not), programs (in a share that is not mounted).
+Modules: way, mounts (their control sockets, and their journals).
 """
 
 from client.shares.mounts import (
@@ -18,7 +17,6 @@ from client.shares.mounts import (
     serve_mount,
     tell_mounts,
 )
-from client.shares.programs import run_in_share
 from client.shares.way import ShareWay, parking, share_way
 
 __all__ = [
@@ -30,7 +28,6 @@ __all__ = [
     "mount_rows",
     "mounts",
     "parking",
-    "run_in_share",
     "serve_mount",
     "share_way",
     "tell_mounts",

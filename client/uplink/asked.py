@@ -4,7 +4,7 @@
 
 A program knows `http://127.0.0.1:8034/cloud/a.txt`, the service `https://cloud.example/dav/a.txt`.
 Both are the path `/a.txt` below the service `cloud`. A program that came by `satchel uplink run
---namespace` or `--preload` knows the service's own addresses.
+--namespace` knows the service's own addresses.
 """
 
 from __future__ import annotations

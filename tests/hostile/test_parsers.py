@@ -69,7 +69,6 @@ from satchel.errors import IntegrityError
 from satchel.ids import ChunkRef, OperationNumber
 from satchel.settings import SettingsError, load
 from shares.node.hub.codec import decode, encode
-from shares.preload.messages import unpack as preload_request
 from shares.protocol import FileId, Flush, Log
 from shares.session.records import File, Head, Written
 from shares.session.records import pack_all as pack_session
@@ -156,7 +155,6 @@ SENT_COMPRESSED = Flush(FileId(7), 3, 1, (3,), b"words\n" * 682 + b"more")
 LOGGED = Log(FileId(7), 3, 1, 904, b"new\0")
 
 SESSION = pack_session([Head(1, b"editor"), File(3, 7, 2, 11, b"notes"), Written(2, 3, 5, b"x")])
-PRELOADED = bytes.fromhex("04" + "00" * 27 + "01000000" + "01000000") + b"a"
 
 GPT = (
     bytes(446) + struct.pack("<B3xB3xII", 0, 0xEE, 1, 9) + bytes(48) + b"\x55\xaa"
@@ -199,7 +197,6 @@ PARSERS = [
     ),
     Parser("agent-frames", lambda data: list(FrameReader().feed(data)), (), FRAME.encode()),
     Parser("session", lambda d: list(unpack_session(d)), (IntegrityError,), SESSION),
-    Parser("preload", preload_request, (IntegrityError,), PRELOADED),
     Parser("client.toml", settings_of(ClientSettings), (SettingsError,), TOML),
     Parser("home.toml", settings_of(HomeSettings), (SettingsError,), b"settle = false\n"),
     Parser("surrogate.toml", settings_of(SurrogateSettings), (SettingsError,), b'name = "a"\n'),

@@ -6,8 +6,6 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -163,45 +161,3 @@ def test_uploads_wait_for_each_other_with_their_programs(short_path: Path) -> No
         listed = rclone(cloud, "lsf", "up:bucket", uplink=False).splitlines()
         assert sorted(listed) == [source.name for source in sources]
         assert cloud.states() == {}
-
-
-@requires("s3fs", "fuse", "fusermount")
-def test_s3fs(short_path: Path) -> None:
-    """By --preload. moto takes another path than s3fs signs for its lists, with or without uplink,
-    so here it does not look at signatures."""
-    with bucket_site(short_path, looks=False) as cloud:
-        rclone(cloud, "mkdir", "up:bucket", uplink=False)
-        with mounted(cloud) as mount:
-            (mount / "folder").mkdir()
-            (mount / "folder" / "file").write_bytes(b"content" * 9000)
-            (mount / "other").write_bytes(b"other")
-            (mount / "other").rename(mount / "third")
-        listed = rclone(cloud, "lsf", "-R", "up:bucket", uplink=False).splitlines()
-        assert {"folder/file", "third"} <= set(listed)
-        with mounted(cloud) as mount:
-            assert sorted(path.name for path in mount.iterdir()) == ["folder", "third"]
-            assert (mount / "folder" / "file").read_bytes() == b"content" * 9000
-            (mount / "third").unlink()
-        assert cloud.ask("stats")["requests"] > 10
-
-
-@contextmanager
-def mounted(cloud: NamedSite) -> Iterator[Path]:
-    server, mount = server_of(cloud), cloud.folder / "mount"
-    mount.mkdir(exist_ok=True)
-    password = cloud.folder / "s3fs-password"
-    password.write_text(f"{server.key}:{server.secret}\n")
-    password.chmod(0o600)
-    options = f"url={server.url},use_path_request_style,listobjectsv2,passwd_file={password}"
-    argv = ["run", "--background", "--preload", "--", "s3fs", "bucket", str(mount), "-f"]
-    log = (cloud.folder / "s3fs.log").open("ab")
-    with log, subprocess.Popen(
-        [*cloud.satchel[len(cloud.there) :], *argv, "-o", options],
-        stdout=log, stderr=log, cwd=ROOT, env=os.environ | {"HOME": str(cloud.folder)},
-    ) as program:  # fmt: skip
-        try:
-            assert eventually(mount.is_mount), (cloud.folder / "s3fs.log").read_text()
-            yield mount
-        finally:
-            subprocess.run(["fusermount", "-u", str(mount)], check=True, timeout=60)
-            program.wait(60)
