@@ -140,6 +140,7 @@ def test_a_browser_comes_to_the_service_s_own_origin_and_programs_as_they_like(
     assert hotspot.get(Host=f"other.localhost:{hotspot.proxy.port}").status_code == 403
 
 
+@pytest.mark.nightly
 @requires("chromium")
 def test_chromium_that_another_program_sends_ends_at_the_origin_of_the_service(
     hotspot: Hotspot, tmp_path: Path
