@@ -32,7 +32,7 @@ from bench.shares.plots import (
     draw_traffic,
     draw_waits,
 )
-from bench.shares.replay import OPTIMAL, Replayed, replay, replay_learnt
+from bench.shares.replay import OPTIMAL, Replayed, replay
 from bench.shares.scanned import scanned_figures
 from bench.shares.small import small_figures
 from bench.shares.splits import paper_workloads, workloads
@@ -48,14 +48,10 @@ RATE = 20e6 / 8
 """Bytes a second: a home's uplink of today."""
 
 INVALIDATE, UPDATE, DELAYED = WriteInvalidate.name, WriteUpdate.name, DelayedUpdate.name
-PREDICTED = "predicted"
 
 LATENCY_GOALS = {UPDATE: 0.79, INVALIDATE: 0.80}
 TRAFFIC_GOALS = {UPDATE: 0.33, INVALIDATE: 1.14}
 """What delayed-update is to have of those, at most."""
-
-NEAR_OPTIMAL = 1.10
-"""Of `predicted`, which knows what it has learnt at mounts before, by `optimal`."""
 
 NOTHING = 10e-6
 """Seconds of mean latency, of which no ratio is made."""
@@ -71,7 +67,7 @@ RELAXED_LATENCY, RELAXED_TRAFFIC = 0.6, 0.75
 
 def policies() -> tuple[str, ...]:
     """Those that are compared."""
-    known = (INVALIDATE, UPDATE, DELAYED, PREDICTED)
+    known = (INVALIDATE, UPDATE, DELAYED)
     return (*(name for name in known if name in POLICIES), OPTIMAL)
 
 
@@ -156,18 +152,12 @@ def _means(label: str, found: Series) -> Iterator[Figure]:
 
 
 def _bounds(label: str, found: Series, every: list[Plan], link: Link) -> Iterator[Figure]:
-    """What no policy goes below, and what `predicted` misses `optimal` by once it has learnt."""
+    """The traffic that no policy goes below."""
     bound = {plan.workload.name: Replayed(traffic=least(plan)) for plan in every}
     for measure, of in (("traffic", _traffic), ("traffic but for closes", _without_closes)):
         for other in (UPDATE, INVALIDATE):
             what = f"{label}: {measure} of {LEAST} by that of {other}, mean of all"
             yield figure(what, _ratio(bound, found[other], of), "1")
-    learnt = {plan.workload.name: replay_learnt(plan, link) for plan in every}
-    for measure, of in (("latency", _latency), ("latency with opens", _with_opens)):
-        what = f"{label}: {measure} of {PREDICTED}, which has learnt, by that of {OPTIMAL}"
-        goal = NEAR_OPTIMAL if of is _latency else None
-        ratio = _ratio(learnt, found[OPTIMAL], of)
-        yield figure(f"{what}, mean of all", ratio, "1", at_most=goal)
 
 
 def _latency(run: Replayed) -> float:
@@ -208,7 +198,7 @@ def _ratio(
 def relaxation_figures(quick: bool) -> Iterator[Figure]:
     """What older copies save, with the policies that push; the pictures are of the first one."""
     every = plans()
-    for policy in (DELAYED, PREDICTED):
+    for policy in (DELAYED,):
         series: dict[float, dict[float, dict[str, Replayed]]] = {}
         for round_trip in ROUND_TRIPS[:1] if quick else ROUND_TRIPS:
             link = Link(round_trip, RATE)

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
-from functools import partial
-from math import inf
 
 from bench.shares.network import Clock, Line, Link, Traffic
 from shares.protocol import (
@@ -145,14 +143,6 @@ class Machines:
         machine = self.nodes[node]
         for push in machine.did_write(file, first, count, self.clock.now):
             self.ask_home(node, push)
-        if machine.next_due() < inf:
-            self.clock.at(machine.next_due(), partial(self._due, node))
-
-    def _due(self, node: NodeId) -> None:
-        for push in self.nodes[node].due(self.clock.now):
-            self.ask_home(node, push)
-        if self.nodes[node].next_due() < inf:
-            self.clock.at(self.nodes[node].next_due(), partial(self._due, node))
 
     # Calls: their own bytes are not counted.
 

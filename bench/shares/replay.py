@@ -31,7 +31,7 @@ from bench.shares.network import Clock, Link, Traffic
 from bench.shares.opens import Opens
 from bench.shares.plan import Plan, Step
 from bench.shares.trace import MICROSECONDS, Access, Kind
-from bench.shares.variants import VARIANTS, Learnt
+from bench.shares.variants import VARIANTS
 from bench.shares.waits import OPEN, kind
 from shares.protocol import (
     ATTRIBUTES,
@@ -42,7 +42,6 @@ from shares.protocol import (
     NodeId,
     Optimal,
     Policy,
-    Predicted,
     runs,
 )
 
@@ -96,29 +95,13 @@ def replay(plan: Plan, policy: str, link: Link, relaxation: float = 0.0) -> Repl
     return _Replay(plan, policy, link, relaxation).run()
 
 
-def replay_learnt(plan: Plan, link: Link) -> Replayed:
-    """With `predicted`, when its machines have learnt from a replay of the same workload."""
-    first = _Replay(plan, Predicted.name, link, 0.0)
-    first.run()
-    learnt: dict[NodeId, Policy] = {node: Learnt(of) for node, of in first.policies.items()}
-    return _Replay(plan, Predicted.name, link, 0.0, learnt).run()
-
-
 class _Replay:
     """policies: each node's."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        policy: str,
-        link: Link,
-        relaxation: float,
-        policies: dict[NodeId, Policy] | None = None,
-    ) -> None:
-        """policies: in place of new ones."""
+    def __init__(self, plan: Plan, policy: str, link: Link, relaxation: float) -> None:
         self._plan = plan
         self._link = link
-        self.policies = policies or {node: self._policy(policy, node) for node in ACROSS}
+        self.policies = {node: self._policy(policy, node) for node in ACROSS}
         self._machines = Machines(relaxation, self.policies, self._engaged)
         self._clock = self._machines.clock
         self._opens = Opens(self._machines, OwnFolders.of(plan.workload.trace.files))
@@ -337,4 +320,4 @@ class _Order:
         self._next()
 
 
-__all__ = ["MOBILE", "OPTIMAL", "OTHER", "Replayed", "replay", "replay_learnt"]
+__all__ = ["MOBILE", "OPTIMAL", "OTHER", "Replayed", "replay"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shares.protocol import Block, DelayedUpdate, FileId, Policy, Predicted, WriteInvalidate
+from shares.protocol import Block, DelayedUpdate, FileId, Policy, WriteInvalidate
 
 THRESHOLD = "delayed-update, threshold alone"
 AHEAD = "write-invalidate, ahead of opens"
@@ -30,14 +30,6 @@ class Ahead(WriteInvalidate):
         return DelayedUpdate().engaged(file, number, block, now)
 
 
-class Learnt(Predicted):
-    """It knows from the beginning what another one has learnt."""
-
-    def __init__(self, other: Policy) -> None:
-        assert isinstance(other, Predicted)
-        super().__init__(other.tables)
-
-
 VARIANTS: dict[str, Callable[[], Policy]] = {THRESHOLD: ThresholdAlone, AHEAD: Ahead}
 
-__all__ = ["AHEAD", "THRESHOLD", "VARIANTS", "Learnt"]
+__all__ = ["AHEAD", "THRESHOLD", "VARIANTS"]

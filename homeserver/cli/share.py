@@ -22,8 +22,8 @@ RULE_COLUMNS = ("glob", "policy", "relaxation", "mark")
 GRANT_COLUMNS = ("share", "service", "surrogate", "writable")
 FILE_COLUMNS = ("path", "owned_blocks", "native")
 POLICY_HELP = (
-    "When others get what one machine writes: write-invalidate (when they ask), write-update (at "
-    "once), delayed-update or predicted (when they are expected to ask)."
+    "When other machines get a write: write-invalidate (when they ask), write-update (at once), or "
+    "delayed-update (when they are expected to ask)."
 )
 
 

@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from satchel.errors import ConflictError, NotFoundError, UnavailableError, UsageError
-from satchel.files import claimed, write_durably
+from satchel.files import claimed
 from shares.fuse import Session, SessionOptions, Window, unmount_dead
-from shares.mount.habits import encode as encode_habits
-from shares.mount.habits import load_habits
 from shares.mount.id_mapping import owned_by_mounter
 from shares.mount.journals import LOCK, Journals, behind
 from shares.node.content.buffer import Buffer
@@ -29,7 +27,6 @@ from shares.node.journal.records import MountNote, this_boot
 from shares.node.member import Member, Parking
 from shares.node.offloading import Offloading, Switched
 from shares.node.operations import Operations
-from shares.protocol import Predicted
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +84,6 @@ class MountedShare:
                 self._member = self._join(
                     call, name, home, limit, wait, ahead=ahead, parking=parking
                 )
-                self._habits = self._learnt(state, home)
                 self._offloading = Offloading(self._member.node)
                 self._session = self._mount(map_owner)
             except BaseException:
@@ -132,26 +128,6 @@ class MountedShare:
         journal.mounted(MountNote(self.share, place, home, name, member.token, boot))
         return member
 
-    def _learnt(self, state: Path, home: str) -> Callable[[], None]:
-        """What was learnt at this mountpoint before counts again. What saves it."""
-        path = state / f"{mount_key(self.mountpoint)}.habits"
-        predicted = Predicted(load_habits(path, home, self.share))
-        content = self._member.node.content
-        with content.admission.policies() as policies:
-            policies[predicted.name] = predicted
-
-        def save() -> None:
-            with content.admission.policies():
-                if not predicted.tables.answers:
-                    return
-                data = encode_habits(home, self.share, predicted.tables)
-            try:
-                write_durably(path, data)
-            except OSError as error:
-                log.warning("what was learnt of the share %s is lost: %s", self.share, error)
-
-        return save
-
     def _mount(self, map_owner: bool) -> Session:
         try:
             options = SessionOptions(name=f"satchel:{self.share}")
@@ -181,7 +157,6 @@ class MountedShare:
             self._session.run()
         finally:
             self._session.close()
-            self._habits()
             try:
                 if self._member.close():
                     left = read_left(self._folder)

@@ -8,7 +8,7 @@
 - reader: a node that had a copy when the owner began to write; a push goes to it
 - version: counts how often content of a block came home
 
-Both sides:  messages, policies (when to push), predicted (one that learns)
+Both sides:  messages, policies (when to push)
 A node:      node_machine; node_files and node_blocks (what it knows of a file and of a block),
              node_requests (what it asks home for), node_answers (to what home asks), node_rights
              (what may be done before the machine is asked)
@@ -85,8 +85,6 @@ from shares.protocol.policies import (
     WriteInvalidate,
     WriteUpdate,
 )
-from shares.protocol.predicted import Predicted
-from shares.protocol.predicted_tables import Answers, Tables
 
 __all__ = [
     "ATTRIBUTES",
@@ -96,7 +94,6 @@ __all__ = [
     "POLICIES",
     "UNCUT",
     "Action",
-    "Answers",
     "Append",
     "Ask",
     "Block",
@@ -126,7 +123,6 @@ __all__ = [
     "Optimal",
     "Own",
     "Policy",
-    "Predicted",
     "Push",
     "Recall",
     "Recalled",
@@ -137,7 +133,6 @@ __all__ = [
     "Reply",
     "Rights",
     "Store",
-    "Tables",
     "Taken",
     "Token",
     "Update",

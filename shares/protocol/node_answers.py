@@ -23,7 +23,6 @@ from shares.protocol.messages import (
     runs,
 )
 from shares.protocol.node_files import File
-from shares.protocol.policies import ALONG
 
 PATIENCE = 2
 """Updates in a row that may go unread before a node declines one."""
@@ -84,15 +83,6 @@ def recall(
         block.pushed = False
     about = (message.file, message.first, message.count)
     return Recalled(*about, tuple(fresh), kept=tuple(kept.values()))
-
-
-def along(known: File, message: Recall) -> list[int]:
-    """More of the file that is pushed ahead of the answer: what others had before."""
-    asked = [n for n in message.numbers if n in known.blocks and known.blocks[n].dirty]
-    if known.relaxation or not known.policy.along or not asked:
-        return []
-    others = [(n, known.blocks[n]) for n in known.dirty if n not in message.numbers]
-    return [n for n, block in others if block.wanted and known.pushable(block)][:ALONG]
 
 
 def update(known: File | None, message: Update) -> Updated:

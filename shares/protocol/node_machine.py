@@ -35,7 +35,6 @@ from shares.protocol.messages import (
     Flush,
     Granted,
     Invalidate,
-    Keep,
     Message,
     Native,
     Own,
@@ -46,13 +45,13 @@ from shares.protocol.messages import (
     Updated,
     runs,
 )
-from shares.protocol.node_answers import along, engage, invalidate, recall, releases, update
+from shares.protocol.node_answers import engage, invalidate, recall, releases, update
 from shares.protocol.node_blocks import Block
 from shares.protocol.node_files import File, Told, made
 from shares.protocol.node_requests import copied, copies, failed, given, granted, ownership
 from shares.protocol.node_rights import Rights, rights
 from shares.protocol.overwrites import Overwrites
-from shares.protocol.policies import QUIET, Decision, Policy
+from shares.protocol.policies import Decision, Policy
 
 DRIFT = 0.01
 """How differently clocks may run. A relaxed copy is used so much shorter than it might be."""
@@ -67,7 +66,6 @@ class NodeMachine:
         self._heard = -inf
         self._gave = 0
         self._unconfirmed: deque[tuple[int, FileId, int]] = deque()
-        self._later: dict[tuple[FileId, int], float] = {}
         """When the policy is asked again about blocks; the earliest is the first."""
         self._asked_to_open = 0
         self._closing: Counter[FileId] = Counter()
@@ -331,9 +329,6 @@ class NodeMachine:
             # A reply that is on its way would replace what was pushed by what home had before.
             if known.pushable(block):
                 found[known.policy.wrote(file, number, block, now)].append(number)
-            self._later.pop((file, number), None)
-        for number in found[Decision.LATER]:
-            self._later[file, number] = now + QUIET
         return self._pushes(file, found)
 
     def rights(self, file: FileId, numbers: Iterable[int], now: float) -> list[Rights]:
@@ -349,26 +344,6 @@ class NodeMachine:
         known = self._files.get(file)
         relaxation = known.relaxation if known else 0
         return min(self._leased, self._heard + relaxation) if relaxation else self._leased
-
-    def next_due(self) -> float:
-        """When `due` is to be called next; inf: after the next write."""
-        return next(iter(self._later.values()), inf)
-
-    def due(self, now: float) -> list[Push]:
-        """The pushes of blocks that are quiet since their last write, as those of `did_write`."""
-        asked: defaultdict[FileId, dict[Decision, list[int]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
-        while self.next_due() <= now:
-            file, number = next(iter(self._later))
-            del self._later[file, number]
-            known = self._files.get(file)
-            if known is None or known.native:
-                continue
-            block = known.blocks[number]
-            if known.pushable(block):
-                asked[file][known.policy.quiet(file, number, block, now)].append(number)
-        return [push for file, found in asked.items() for push in self._pushes(file, found)]
 
     def _pushes(self, file: FileId, found: dict[Decision, list[int]]) -> list[Push]:
         pushes = []
@@ -501,15 +476,11 @@ class NodeMachine:
             known.native, known.grant = True, message.grant
         return Done(file, message.first, message.count)
 
-    def ahead(self, message: Message, now: float) -> list[Flush] | list[Push]:
+    def ahead(self, message: Message, now: float) -> list[Flush]:
         """What goes ahead of the answer to this, to be filled and sent before `answer` is called:
-        of a native file that another node opens, the written blocks that the policy wants at home;
-        of one that another node begins to read, more of what it had before. The node keeps copies
-        of them."""
+        of a native file that another node opens, the written blocks that the policy wants at home.
+        The node keeps copies of them."""
         known = self._files.get(message.file)
-        if known is not None and isinstance(message, Recall) and message.keep is Keep.COPY:
-            others = runs(along(known, message))
-            return [self._push(message.file, first, count, False) for first, count in others]
         opened = isinstance(message, Engage) and message.cut == UNCUT
         if known is None or not known.native or not opened:
             return []

@@ -42,7 +42,7 @@ def ownership(
             and not known.blocks[number].owning
         ]
         asked += _own(file, known, lacking, entirely)
-    return asked + _own(file, known, _with_others(file, known, asked, now), False)
+    return asked
 
 
 def _own(file: FileId, known: File, numbers: list[int], whole: bool) -> list[Own]:
@@ -54,20 +54,6 @@ def _own(file: FileId, known: File, numbers: list[int], whole: bool) -> list[Own
         versions = tuple(known.blocks[number].version for number in run)
         asked.append(Own(file, first, count, versions, whole))
     return asked
-
-
-def _with_others(file: FileId, known: File, asked: Iterable[Fetch | Own], now: float) -> list[int]:
-    """What the policy takes together with these."""
-    return sorted(
-        {
-            number
-            for message in asked
-            for number in known.policy.together(file, message.first, now)
-            if number in known.blocks
-            and known.blocks[number].valid
-            and not (known.blocks[number].owned or known.blocks[number].owning)
-        }
-    )
 
 
 def copied(known: File, reply: Blocks, sent: float) -> list[int]:

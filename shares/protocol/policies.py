@@ -14,7 +14,7 @@ A policy is one node's and one share's; it is asked under the lock that guards t
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
 from math import inf
 from typing import Protocol
@@ -24,46 +24,24 @@ from shares.protocol.node_blocks import Block
 
 
 class Decision(Enum):
-    """What becomes of a block that was just written. LATER: it is asked about again when it has not
-    been written for QUIET seconds."""
+    """What an owner does with a block that was just written."""
 
     KEEP = 0
     PUSH = 1
     PUSH_TO_EVERYONE = 2
-    LATER = 3
-
-
-ALONG = 16
-"""Blocks that go along with one that is asked for, at most."""
-
-QUIET = 0.1
-"""Seconds. Longer than the pauses within what a program writes in one go, shorter than it takes
-somebody to look at it elsewhere."""
 
 
 class Policy(Protocol):
     """Told of what happens to blocks that this node owns. now: seconds, on the node's clock.
 
-    declines: whether a node that has not read the last updates of a block wants no more of them.
-    along: whether who asks for a block gets the others of the file with it that were written here
-    and that others had
+    declines: whether a node that has not read the last updates of a block wants no more of them
     """
 
     name: str
     declines: bool
-    along: bool
-
-    def together(self, file: FileId, number: int, now: float) -> Iterable[int]:
-        """This node is about to ask for the ownership of a block. Which others to ask for with it,
-        where they are here already."""
-        ...
 
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
         """The block was written by this node, its owner. The decision about it."""
-        ...
-
-    def quiet(self, file: FileId, number: int, block: Block, now: float) -> Decision:
-        """What it had decided LATER about was not written since, for QUIET seconds."""
         ...
 
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
@@ -93,13 +71,6 @@ class _Unmoved:
     """Learns nothing beyond what is in the block."""
 
     declines = True
-    along = False
-
-    def together(self, file: FileId, number: int, now: float) -> Iterable[int]:
-        return ()
-
-    def quiet(self, file: FileId, number: int, block: Block, now: float) -> Decision:
-        return Decision.KEEP
 
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
         return False

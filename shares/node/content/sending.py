@@ -77,7 +77,6 @@ class Sender:
         self._lag = LogLag(changed)
         self.traffic: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
-        self._timer: threading.Timer | None = None
         self._going = 0
         self._unanswered: Counter[FileId] = Counter()
         self._unanswered_since: dict[FileId, float] = {}
@@ -262,19 +261,9 @@ class Sender:
                 self._failures[file] = reply
 
     def push(self, pushes: Iterable[Push]) -> None:
-        """What a write made; and later, by itself, what becomes of it when its blocks are quiet."""
+        """Send the pushes that a write caused."""
         for push in pushes:
             self.send(push)
-        wait = self._machine.next_due() - clock.now()
-        if self._timer is None and wait < inf:
-            self._timer = threading.Timer(max(wait, 0.0), self._quiet)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _quiet(self) -> None:
-        with self.changed:
-            self._timer = None
-            self.push(self._machine.due(clock.now()))
 
     def wait_for(self, pending: list[Replies]) -> None:
         """Without the lock. Raises OSError: EIO where home is not reached, ESTALE where it went on

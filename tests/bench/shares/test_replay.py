@@ -9,7 +9,7 @@ import pytest
 from bench.shares.least import least
 from bench.shares.network import FRAME, Clock, Line, Link, Traffic, size_of
 from bench.shares.plan import Plan
-from bench.shares.replay import OPTIMAL, replay, replay_learnt
+from bench.shares.replay import OPTIMAL, replay
 from bench.shares.splits import Workload
 from bench.shares.trace import ABSENT, Access, File, Kind, Trace
 from shares.node import encode
@@ -264,12 +264,3 @@ def test_no_policy_moves_less_than_each_version_that_is_read_once() -> None:
         found = replay(made, name, LINK).traffic
         assert bound.total <= found.total
         assert bound.total - bound.closes <= found.total - found.closes
-
-
-def test_what_predicted_has_learnt_it_does_at_once_the_next_time() -> None:
-    """The other node reads the block after each second write."""
-    turn = ((HERE, W, 0, 10), (HERE, W, 0, 10), (AWAY, R, 0, 10))
-    made = plan(4096, *PING_PONG[:2], *turn * 10)
-    first, learnt = replay(made, "predicted", LINK), replay_learnt(made, LINK)
-    assert sum(learnt.latencies) < sum(first.latencies)
-    assert learnt.latencies[4] < SLACK < first.latencies[4]

@@ -192,7 +192,7 @@ def test_what_programs_see_over_connections_that_break_is_one_memory(
 
 
 @THROUGH
-@pytest.mark.parametrize("options", [{}, {"policy": "predicted"}])
+@pytest.mark.parametrize("options", [{}, {"policy": "write-update"}])
 def test_files_that_are_closed_and_opened_all_the_time_are_one_memory(
     home: Home, options: dict[str, str], through: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ pytestmark = requires("fuse", "root")
 SHARES: dict[str, dict[str, Any]] = {
     "async": {"log": "async"},
     "sync": {"log": "sync", "policy": "write-invalidate"},
-    "off": {"log": "off", "policy": "predicted"},
+    "off": {"log": "off", "policy": "write-update"},
 }
 PROGRAMS = {"async": 60, "sync": 20, "off": 20}
 NIGHTLY = {"async": 60_000, "sync": 20_000, "off": 20_000}

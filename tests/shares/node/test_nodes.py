@@ -569,24 +569,3 @@ def test_what_was_native_goes_home_ahead_of_who_opens_it(join: Join) -> None:
     assert one.content.traffic["Flush"]
     assert two.read(reader, 0, 1 << 20) == b"a" * 3 * BLOCK
     assert not one.content.traffic["Recall"]
-
-
-def test_a_block_that_is_quiet_is_pushed_when_the_policy_says_so(
-    join: Join, home: NodesHome
-) -> None:
-    home.set(policy="predicted")
-    one, two = join(), join()
-    file, writer = make(one, content=b"a" * BLOCK)
-    reader = two.open(file, os.O_RDONLY).number
-    turns = 0
-
-    def pushed() -> bool:
-        nonlocal turns
-        turns += 1
-        for part in range(turns % 3 + 1):  # a burst each time, and then somebody looks at it
-            one.write(writer, part, b"%d" % (turns % 10))
-        time.sleep(0.2)
-        assert two.read(reader, 0, 1) == b"%d" % (turns % 10)
-        return two.content.traffic["Updated"] > 2
-
-    assert eventually(pushed)

@@ -114,7 +114,6 @@ class SimContent:
         self._full = full
         self._windows = windows and log != "sync"
         self._leased = -inf
-        self._armed = inf
         self._rights: defaultdict[FileId, dict[int, Right]] = defaultdict(dict)
         self._requests: dict[int, Sent] = {}
         self._logs: dict[int, Sent] = {}
@@ -446,17 +445,9 @@ class SimContent:
         self._push(pushes)
 
     def _push(self, pushes: list[Push]) -> None:
-        """What a write made; and later, by itself, what becomes of it when its blocks are quiet."""
+        """Send the pushes that a write caused."""
         for push in pushes:
             self.send(push)
-        due = self.machine.next_due()
-        if due < self._armed:
-            self._armed = due
-            self._process.after(max(due - self.clock, 0.0), self._due)
-
-    def _due(self) -> None:
-        self._armed = inf
-        self._push(self.machine.due(self.clock))
 
     def _let_go(self, file: FileId, access: Access | None = None) -> None:
         """Answer what was held back, if nothing holds it any more."""

@@ -250,13 +250,13 @@ MUTATIONS = {
         "_own",
         "known.blocks[number].version",
         "1 + known.blocks[number].version",
-        replace(QUIET, policy=Lively),
+        FULL,
     ),
     "a node forgets to send what it counts as pushed": Mutation(
         node_machine.NodeMachine,
-        "due",
-        "for push in self._pushes(file, found)",
-        "for push in self._pushes(file, found)[:0]",
+        "did_write",
+        "return self._pushes(file, found)",
+        "return self._pushes(file, found)[:0]",
         replace(QUIET, policy=Lively),
     ),
     "a node takes a stale copy over what it wrote": Mutation(

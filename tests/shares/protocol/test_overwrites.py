@@ -4,13 +4,38 @@
 
 from __future__ import annotations
 
-from shares.protocol import Block, DelayedUpdate, FileId, WriteInvalidate
+from shares.protocol import Block, DelayedUpdate, FileId, Policy, WriteInvalidate
 from shares.protocol.overwrites import Overwrites
+from tests.shares.protocol.accesses import VALUE, Access
+from tests.shares.protocol.simulated_home import SimHome
 from tests.shares.protocol.simulated_node import SimNode
 from tests.shares.protocol.test_figure3 import FILE, Pair
-from tests.shares.protocol.test_predicted import waits
+from tests.shares.protocol.world import World
 
 OTHER = FileId(2)
+
+
+def waits(policy: type[Policy], steps: list[tuple[str, int]]) -> int:
+    """How many of the steps (W or R, block) had to wait for home."""
+    world = World()
+    home = SimHome(world)
+    nodes = {
+        what: SimNode(home, place + 1, lambda: 0.01, policy) for place, what in enumerate("WR")
+    }
+    for node in nodes.values():
+        node.open(FILE)
+    world.run()
+    waited = []
+    for number, (what, block) in enumerate(steps):
+        value = str(number).encode().rjust(VALUE, b".") if what == "W" else None
+        began = world.now
+
+        def ended(access: Access) -> None:
+            waited.append(world.now > access.began)
+
+        nodes[what].access(Access(FILE, [block], value, range(0), ended, began))
+        world.run()
+    return sum(waited)
 
 
 def learnt(pair: Pair) -> None:

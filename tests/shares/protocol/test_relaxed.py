@@ -132,6 +132,5 @@ def test_nothing_is_pushed_with_relaxation() -> None:
     granted = Granted(FILE, 0, 2, (), b"", (1, 1), (False, True), (True, True), 3)
     node.granted(own, granted, 0.0)
     assert node.did_write(FILE, 0, 2, 0.0) == []
-    assert node.next_due() == inf
     (both,) = node.rights(FILE, range(2), 0.1)
     assert (both.first, both.count, both.writes) == (0, 2, inf)

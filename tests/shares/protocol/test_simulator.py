@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -21,7 +21,6 @@ from shares.protocol import (
     FileId,
     Optimal,
     Policy,
-    Predicted,
     WriteInvalidate,
     WriteUpdate,
 )
@@ -40,22 +39,14 @@ def often() -> Policy:
 class Lively(WriteInvalidate):
     """Does whatever a policy may do, all the time."""
 
-    along = True
-
     def unasked(self, file: FileId, block: Block) -> float:
         return 0
 
     def wrote(self, file: FileId, number: int, block: Block, now: float) -> Decision:
-        return (Decision.LATER, Decision.PUSH, Decision.KEEP)[int(now * 1000) % 3]
-
-    def quiet(self, file: FileId, number: int, block: Block, now: float) -> Decision:
-        return Decision.PUSH_TO_EVERYONE
+        return tuple(Decision)[int(now * 1000) % 3]
 
     def engaged(self, file: FileId, number: int, block: Block, now: float) -> bool:
         return number % 2 == 0
-
-    def together(self, file: FileId, number: int, now: float) -> Iterable[int]:
-        return range(-1, 4)
 
 
 POLICIES: dict[str, Callable[[], Policy]] = {
@@ -63,7 +54,6 @@ POLICIES: dict[str, Callable[[], Policy]] = {
     "write-update": WriteUpdate,
     "delayed-update": DelayedUpdate,
     "often": often,
-    "predicted": Predicted,
     "lively": Lively,
 }
 
