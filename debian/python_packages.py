@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 ALWAYS = (
+    "python3-cffi-backend",
     "python3-jeepney",
     "python3-jinja2",
     "python3-markupsafe",
@@ -21,7 +22,7 @@ ALWAYS = (
     "python3-tomlkit",
     "python3-zeroconf",
 )
-"""Debian 12's are new enough."""
+"""Debian 12's are new enough. cryptography's wheel needs python3-cffi-backend."""
 
 LINE = re.compile(r"(?P<wheel>\S+==\S+ --hash=\S+) +# (?P<package>\S+) (?P<minimum>\S+)")
 

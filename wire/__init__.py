@@ -77,7 +77,7 @@ if TYPE_CHECKING:
         ServiceUnreachable,
         Upstream,
     )
-    from wire.keys.authority import Authority, authority_line, described, host_keys
+    from wire.keys.authority import Authority, authority_line, host_keys, read_certificate
     from wire.keys.identity import (
         Identity,
         allowed_signers_line,
@@ -256,7 +256,6 @@ __all__ = [
     "authorized_keys_line",
     "bound_json",
     "chunk_routes",
-    "described",
     "description",
     "door_settings",
     "exposition",
@@ -277,6 +276,7 @@ __all__ = [
     "own_address",
     "pair",
     "printable",
+    "read_certificate",
     "read_credentials",
     "read_destination",
     "refuse_other_sites",

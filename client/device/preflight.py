@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import stat
 import time
@@ -17,9 +16,7 @@ from chunkstore import MEDIA_KEY_NAMESPACE, Media
 from client.device.settings import HOME, ClientSettings
 from console import Finding, Severity
 from satchel.errors import SatchelError
-from wire import Links, Peer, described, knows_host
-
-_ENDS = re.compile(r"Valid: from \S+ to (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
+from wire import Links, LocalProtocolError, Peer, knows_host, read_certificate
 
 PAIR = "pair: `satchel-home pair` at home, then what it shows here"
 
@@ -86,11 +83,12 @@ def _of_key(name: str, peer: Peer, remedy: str, weight: Severity) -> Iterator[Fi
 
 
 def _ended(certificate: Path) -> str:
-    """When it did; empty while it is good."""
-    ends = _ENDS.search(described(certificate.read_text(errors="replace").strip()))
-    if ends is None or time.mktime(time.strptime(ends[1], "%Y-%m-%dT%H:%M:%S")) > time.time():
+    """Return the local time at which the certificate ended; empty while it is valid."""
+    try:
+        ends = read_certificate(certificate.read_text(errors="replace")).valid_before
+    except LocalProtocolError:
         return ""
-    return ends[1].replace("T", " ")
+    return "" if ends > time.time() else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(ends))
 
 
 def _of_host_key(name: str, peer: Peer, remedy: str, weight: Severity) -> Iterator[Finding]:

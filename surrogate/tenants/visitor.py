@@ -12,16 +12,17 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
 from satchel.errors import AccessError
-from wire import described, fingerprint
+from wire import LocalProtocolError, fingerprint, read_certificate
 
 VARIABLE = "SSH_USER_AUTH"
 """Names the file. sshd sets it; a client cannot."""
 
 _BY_KEY = "publickey "
 _CERTIFICATE = "-cert-v01@openssh.com"
-_KEY_ID = re.compile(r'^ +Key ID: "([A-Za-z0-9:+/=._-]{1,128})"$', re.MULTILINE)
-_KEY = re.compile(r"^ +Public key: \S+ (SHA256:\S+)$", re.MULTILINE)
+_KEY_ID = re.compile(rb"[A-Za-z0-9:+/=._-]{1,128}")
 _FINGERPRINT = "SHA256:"
 
 
@@ -48,11 +49,15 @@ def visitor(environment: Mapping[str, str]) -> str:
     return fingerprint(keys[0])
 
 
-def _certified(certificate: str) -> str:
-    said = described(certificate)
-    known_as, key = _KEY_ID.search(said), _KEY.search(said)
-    if known_as is None or key is None:
+def _certified(line: str) -> str:
+    try:
+        certificate = read_certificate(line)
+    except LocalProtocolError as error:
+        raise NobodyKnown("cannot read the guest's certificate", why=error.why) from error
+    if not _KEY_ID.fullmatch(certificate.key_id):
         raise NobodyKnown("a certificate has no key id that names a guest")
-    if known_as[1].startswith(_FINGERPRINT) and known_as[1] != key[1]:
+    known_as = certificate.key_id.decode("ascii")
+    key = certificate.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    if known_as.startswith(_FINGERPRINT) and known_as != fingerprint(key.decode("ascii")):
         raise NobodyKnown("a certificate has another key's fingerprint for its key id")
-    return known_as[1]
+    return known_as

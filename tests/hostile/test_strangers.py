@@ -51,7 +51,7 @@ from tests.hostile.test_parsers import UUID as A_UUID
 from tests.needs import requires
 from wire import AnswerSigner, RemoteProtocolError, SignedStatement, Statement
 from wire.errors import LocalProtocolError
-from wire.keys.authority import check_certificate
+from wire.keys.authority import read_certificate
 from wire.keys.pairing import Address, Authenticated, Grant, Hello, PairRequest, Share, _Channel
 from wire.nearby import SERVICE, _seen
 
@@ -92,6 +92,15 @@ HOME_SIGNED = (
     "-----END SSH SIGNATURE-----\n"
 )
 """By `ssh-keygen -Y sign -n satchel-answer`, with PRIVATE for the owner's key."""
+
+CERTIFICATE = (
+    b"ssh-ed25519-cert-v01@openssh.com AAAAIHNzaC1lZDI1NTE5LWNlcnQtdjAxQG9wZW5zc2guY29tAAAAIFNOZyNh"
+    b"Hxm0Ag2gqYcwSqWOud3CRnSgja34ERRAeYwJAAAAIPIGtwsWT5M0AjQnMz6NfoTNDdtCd1NfOPvTuvUCeZ3IAAAAAAAA"
+    b"AAcAAAABAAAABWd1ZXN0AAAABQAAAAF1AAAAAAAAAAD//////////wAAAAAAAAAAAAAAAAAAADMAAAALc3NoLWVkMjU1"
+    b"MTkAAAAgtKG3MjOihMRAPT15w5IcU0uvchuDEDioMmL3B8qTsQwAAABTAAAAC3NzaC1lZDI1NTE5AAAAQFJbEvU7ux4Z"
+    b"RskRzeiz+59umzmpCRP7Jv/ubqE71nFHl8lqTe16B21/YLazrKGrJqVivlGq1R35qgnALqXG8A4="
+)
+"""By `ssh-keygen -s`: valid forever, for the user `u`, with the key id `guest`."""
 
 
 def proof() -> Proof:
@@ -193,9 +202,9 @@ STRANGERS = [
     ),
     Parser(
         "certificate",
-        of_text(check_certificate),
+        of_text(read_certificate),
         (LocalProtocolError,),
-        b"ssh-ed25519-cert-v01@openssh.com AAAA",
+        CERTIFICATE,
     ),
     Parser(
         "dns-question",

@@ -4,7 +4,7 @@
 
 A guest with a certificate of the user authority may log in until it expires, and no file of the
 site is edited for that. A client that pins the host authority believes every host of the site.
-Certificates are made and read by `ssh-keygen`.
+`ssh-keygen` makes the certificates.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import SSHCertificate, load_ssh_public_identity
 
 from satchel.errors import AccessError, NotFoundError, UnavailableError, UnsupportedError
 from wire.errors import LocalProtocolError
@@ -32,7 +35,6 @@ KEYSCAN_SECONDS = 20
 ALREADY_BEFORE = "-5m"
 """A guest's clock may be behind the site's."""
 
-_CERTIFICATE = re.compile(r"[a-z0-9@.-]+-cert-v01@openssh\.com")
 _PRINCIPAL = re.compile(r"[A-Za-z0-9:+/=._-]{1,128}")
 
 
@@ -85,12 +87,22 @@ class Authority:
         return _certified(self.hosts, public, arguments)
 
 
-def check_certificate(line: str) -> str:
-    """The line itself. Raises LocalProtocolError where it is no OpenSSH certificate."""
-    words = line.split()
-    if len(words) < 2 or "\n" in line.strip() or not _CERTIFICATE.fullmatch(words[0]):
-        raise LocalProtocolError(f"{line[:80]!r} is no certificate")
-    return line
+def read_certificate(line: str) -> SSHCertificate:
+    """Return the OpenSSH certificate in this line, of any age and by any authority.
+
+    Raises LocalProtocolError if the line is malformed or the signature is not the authority's.
+    """
+    what, why = f"{line[:80]!r} is not a certificate", ""
+    try:
+        found = load_ssh_public_identity(line.strip().encode())
+        if isinstance(found, SSHCertificate) and "\n" not in line.strip():
+            found.verify_cert_signature()
+            return found
+    except (ValueError, UnsupportedAlgorithm) as error:
+        why = str(error)
+    except InvalidSignature:
+        why = "its signature is wrong"
+    raise LocalProtocolError(what, why=why)
 
 
 def authority_line(address: str, port: int, public: str) -> str:
@@ -119,15 +131,6 @@ def host_keys(address: str, port: int, *, certificates: bool = False) -> list[st
             fix="start it, or say its port with --ssh-port",
         )
     return found
-
-
-def described(certificate: str) -> str:
-    """What `ssh-keygen -L` says of a certificate; it names the key that signed it."""
-    with tempfile.NamedTemporaryFile("w", suffix="-cert.pub") as file:
-        file.write(certificate + "\n")
-        file.flush()
-        done = run_keygen(["ssh-keygen", "-L", "-f", file.name])
-    return done.stdout.decode("utf-8", "replace")
 
 
 def _certified(by: Identity, public: str, arguments: Sequence[str]) -> str:

@@ -36,7 +36,7 @@ from satchel.names import check_name
 from satchel.paths import SOCKET_PATH_LIMIT
 from wire import codec
 from wire.errors import ErrorReport, LocalProtocolError, RemoteProtocolError, printable
-from wire.keys.authority import check_certificate
+from wire.keys.authority import read_certificate
 from wire.keys.identity import fingerprint
 from wire.messages import Message
 from wire.ports.acceptor import Acceptor
@@ -182,7 +182,7 @@ class Grant(Message):
         for key in (*self.host_keys, *([self.host_authority] if self.host_authority else [])):
             fingerprint(key)
         if self.certificate:
-            check_certificate(self.certificate)
+            read_certificate(self.certificate)
 
     @property
     def fingerprints(self) -> list[str]:
