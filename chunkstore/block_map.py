@@ -13,7 +13,7 @@ from chunkstore._native import _core
 
 
 class BlockState(IntEnum):
-    """The states of core/block_map.h."""
+    """The states of core/format/block_map.h."""
 
     ABSENT = 0
     ZERO = 1

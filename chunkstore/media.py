@@ -4,7 +4,7 @@
 
     ROOT/satchel/media.json                        format, version, UUID
     ROOT/satchel/key.age, key-N.age                of a sealed one: its keys (chunkstore/seal.py)
-    ROOT/satchel/packs/                            packs and their index files, see core/media.h
+    ROOT/satchel/packs/                            packs and their index files, see media/media.h
     ROOT/satchel/commits/                          what each generation consists of
     ROOT/satchel/checkpoints/SERVICE-ID.json|.sig  manifests and their signatures
     ROOT/satchel/checkpoints/SERVICE-ID.part-CHECK says that a part of it is there (images/parts.py)

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "chunkstore/core/block_map_file.h"
+#include "chunkstore/core/volume/block_map_file.h"
 
 namespace satchel {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "chunkstore/binding/convert.h"
-#include "chunkstore/core/zstd_contexts.h"
+#include "chunkstore/core/format/zstd_contexts.h"
 
 namespace satchel {
 namespace {

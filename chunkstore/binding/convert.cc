@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "chunkstore/core/format/chunk_status.h"
+
 namespace satchel {
 namespace {
 
@@ -64,7 +66,7 @@ py::bytes RefToBytes(const ChunkRef& ref) {
 void Check(Domain domain, const Status& status) {
   if (status.ok()) return;
   py::object ref = py::none();
-  if (status.has_ref()) ref = RefToBytes(status.ref());
+  if (!status.subject().empty()) ref = RefToBytes(ChunkOf(status));
   // Paths are bytes to the system; what is not UTF-8 in them is shown escaped.
   const auto text = [](const std::string& s) {
     return py::reinterpret_steal<py::object>(

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "chunkstore/core/status.h"
-#include "chunkstore/core/table.h"
-#include "chunkstore/core/volume.h"
+#include "chunkstore/core/format/table.h"
+#include "chunkstore/core/os/status.h"
+#include "chunkstore/core/volume/volume.h"
 
 namespace satchel {
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
-#include "chunkstore/core/dump.h"
+#include "chunkstore/core/tools/dump.h"
 
 #include <string>
 #include <vector>

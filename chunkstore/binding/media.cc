@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
-#include "chunkstore/core/media.h"
+#include "chunkstore/core/media/media.h"
 
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
@@ -11,7 +11,7 @@
 
 #include "chunkstore/binding/convert.h"
 #include "chunkstore/binding/store.h"
-#include "chunkstore/core/sealed_env.h"
+#include "chunkstore/core/media/sealed_env.h"
 
 namespace satchel {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "chunkstore/binding/convert.h"
-#include "chunkstore/core/record.h"
+#include "chunkstore/core/format/record.h"
 
 namespace satchel {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "chunkstore/binding/block_map.h"
 #include "chunkstore/binding/convert.h"
-#include "chunkstore/core/hash.h"
+#include "chunkstore/core/format/hash.h"
 
 namespace satchel {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "chunkstore/core/store.h"
+#include "chunkstore/core/store/store.h"
 
 namespace satchel {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "chunkstore/core/status.h"
+#include "chunkstore/core/os/status.h"
 
 namespace satchel {
 

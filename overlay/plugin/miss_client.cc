@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "chunkstore/core/pack_format.h"
+#include "chunkstore/core/format/pack_format.h"
 #include "overlay/plugin/nbdkit_api.h"
 
 namespace satchel {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "chunkstore/core/status.h"
+#include "chunkstore/core/os/status.h"
 #include "overlay/plugin/miss_protocol.h"
 
 namespace satchel {

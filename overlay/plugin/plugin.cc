@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "chunkstore/core/env.h"
-#include "chunkstore/core/pack_reader.h"
-#include "chunkstore/core/status.h"
+#include "chunkstore/core/os/env.h"
+#include "chunkstore/core/os/status.h"
+#include "chunkstore/core/packs/pack_reader.h"
 #include "overlay/plugin/config.h"
 #include "overlay/plugin/miss_client.h"
 #include "overlay/plugin/nbdkit_api.h"

@@ -25,10 +25,10 @@
 #include <cstdint>
 #include <thread>
 
-#include "chunkstore/core/block_map_file.h"
-#include "chunkstore/core/env.h"
-#include "chunkstore/core/mutex.h"
-#include "chunkstore/core/status.h"
+#include "chunkstore/core/os/env.h"
+#include "chunkstore/core/os/mutex.h"
+#include "chunkstore/core/os/status.h"
+#include "chunkstore/core/volume/block_map_file.h"
 #include "overlay/plugin/stripes.h"
 
 namespace satchel {

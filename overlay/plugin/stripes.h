@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "chunkstore/core/mutex.h"
+#include "chunkstore/core/os/mutex.h"
 
 namespace satchel {
 

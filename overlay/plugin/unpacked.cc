@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "chunkstore/core/hash.h"
+#include "chunkstore/core/format/hash.h"
 
 namespace satchel {
 namespace {

@@ -34,9 +34,9 @@
 #include <memory>
 #include <string>
 
-#include "chunkstore/core/env.h"
-#include "chunkstore/core/location.h"
-#include "chunkstore/core/status.h"
+#include "chunkstore/core/format/location.h"
+#include "chunkstore/core/os/env.h"
+#include "chunkstore/core/os/status.h"
 
 namespace satchel {
 

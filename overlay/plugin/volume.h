@@ -36,10 +36,10 @@
 #include <memory>
 #include <string>
 
-#include "chunkstore/core/block_map_file.h"
-#include "chunkstore/core/env.h"
-#include "chunkstore/core/pack_reader.h"
-#include "chunkstore/core/status.h"
+#include "chunkstore/core/os/env.h"
+#include "chunkstore/core/os/status.h"
+#include "chunkstore/core/packs/pack_reader.h"
+#include "chunkstore/core/volume/block_map_file.h"
 #include "overlay/plugin/config.h"
 #include "overlay/plugin/miss_client.h"
 #include "overlay/plugin/reclaimer.h"

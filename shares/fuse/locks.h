@@ -14,7 +14,7 @@
 #include <memory>
 #include <thread>
 
-#include "chunkstore/core/mutex.h"
+#include "chunkstore/core/os/mutex.h"
 
 namespace satchel {
 

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "chunkstore/core/mutex.h"
+#include "chunkstore/core/os/mutex.h"
 #include "shares/fuse/locks.h"
 #include "shares/fuse/policy.h"
 #include "shares/fuse/stream.h"

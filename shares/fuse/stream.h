@@ -19,7 +19,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "chunkstore/core/mutex.h"
+#include "chunkstore/core/os/mutex.h"
 
 namespace satchel {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "chunkstore/core/mutex.h"
+#include "chunkstore/core/os/mutex.h"
 #include "shares/fuse/policy.h"
 #include "shares/fuse/window.h"
 

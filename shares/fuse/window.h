@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "chunkstore/core/mutex.h"
+#include "chunkstore/core/os/mutex.h"
 
 namespace satchel {
 

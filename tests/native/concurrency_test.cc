@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "chunkstore/core/store.h"
+#include "chunkstore/core/store/store.h"
 #include "tests/native/forwarding.h"
 #include "tests/native/scratch.h"
 #include "tests/native/workload.h"

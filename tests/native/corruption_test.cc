@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <functional>
 
-#include "chunkstore/core/frame.h"
-#include "chunkstore/core/media.h"
-#include "chunkstore/core/store.h"
+#include "chunkstore/core/format/frame.h"
+#include "chunkstore/core/media/media.h"
+#include "chunkstore/core/store/store.h"
 #include "tests/native/workload.h"
 
 namespace satchel::sim {

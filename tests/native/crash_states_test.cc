@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "chunkstore/core/media.h"
-#include "chunkstore/core/store.h"
-#include "chunkstore/core/workers.h"
+#include "chunkstore/core/media/media.h"
+#include "chunkstore/core/os/workers.h"
+#include "chunkstore/core/store/store.h"
 #include "tests/native/explore.h"
 #include "tests/native/workload.h"
 

@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "chunkstore/core/workers.h"
+#include "chunkstore/core/os/workers.h"
 #include "tests/native/inspect.h"
 
 namespace satchel::sim {

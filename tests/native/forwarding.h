@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "chunkstore/core/forwarding_env.h"
+#include "chunkstore/core/os/forwarding_env.h"
 
 namespace satchel::sim {
 

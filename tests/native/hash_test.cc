@@ -3,7 +3,7 @@
 //
 // Names of blocks, by whatever instructions this CPU has, against OpenSSL. A CPU has sixteen lanes,
 // or the SHA instructions, or neither; how many blocks there are decides which of them is used.
-#include "chunkstore/core/hash.h"
+#include "chunkstore/core/format/hash.h"
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>

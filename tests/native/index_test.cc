@@ -3,7 +3,7 @@
 //
 // What the index writes is what its page says: the example of docs/formats/index.md, byte by byte,
 // as LevelDB itself reads it.
-#include "chunkstore/core/index.h"
+#include "chunkstore/core/index/index.h"
 
 #include <gtest/gtest.h>
 #include <leveldb/db.h>

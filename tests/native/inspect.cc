@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "chunkstore/core/media.h"
-#include "chunkstore/core/store.h"
+#include "chunkstore/core/media/media.h"
+#include "chunkstore/core/store/store.h"
 #include "tests/native/workload.h"
 
 namespace satchel::sim {

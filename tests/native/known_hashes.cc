@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// chunkstore/core/hash.h for programs that see the same few hundred blocks millions of times: the
-// hashes of a block are computed once, and again only for bytes that differ from it. A program that
-// has this among its sources does not get the engine's hash.cc out of the library.
+// chunkstore/core/format/hash.h for programs that see the same few hundred blocks millions of
+// times: the hashes of a block are computed once, and again only for bytes that differ from it. A
+// program that has this among its sources does not get the engine's hash.cc out of the library.
 #include <openssl/evp.h>
 
 #include <cstdlib>
@@ -11,7 +11,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "chunkstore/core/hash.h"
+#include "chunkstore/core/format/hash.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The table of places against a plain map, through merges, and how much memory it takes.
-#include "chunkstore/core/location_table.h"
+#include "chunkstore/core/index/location_table.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "chunkstore/core/media.h"
-#include "chunkstore/core/sealed_env.h"
-#include "chunkstore/core/store.h"
+#include "chunkstore/core/media/media.h"
+#include "chunkstore/core/media/sealed_env.h"
+#include "chunkstore/core/store/store.h"
 #include "tests/native/forwarding.h"
 #include "tests/native/scratch.h"
 #include "tests/native/workload.h"

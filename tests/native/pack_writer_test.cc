@@ -3,7 +3,7 @@
 //
 // Much at once is written in whole pages, in writes that are worth it, and nothing of it is left
 // behind by a Sync, forgotten after an error or taken for readable too early.
-#include "chunkstore/core/pack_writer.h"
+#include "chunkstore/core/packs/pack_writer.h"
 
 #include <gtest/gtest.h>
 

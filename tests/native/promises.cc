@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "chunkstore/core/hash.h"
+#include "chunkstore/core/format/hash.h"
 #include "tests/native/sim_disk.h"
 
 namespace satchel::sim {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "chunkstore/core/sealed_env.h"
-#include "chunkstore/core/table.h"
+#include "chunkstore/core/format/table.h"
+#include "chunkstore/core/media/sealed_env.h"
 
 namespace satchel::sim {
 

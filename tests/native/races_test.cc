@@ -16,7 +16,7 @@
 #include <iterator>
 #include <set>
 
-#include "chunkstore/core/store.h"
+#include "chunkstore/core/store/store.h"
 #include "tests/native/scratch.h"
 #include "tests/native/workload.h"
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "chunkstore/core/block_map_file.h"
-#include "chunkstore/core/env.h"
+#include "chunkstore/core/os/env.h"
+#include "chunkstore/core/volume/block_map_file.h"
 #include "overlay/plugin/nbdkit_api.h"
 #include "overlay/plugin/volume.h"
 #include "tests/native/forwarding.h"

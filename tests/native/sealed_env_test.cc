@@ -3,7 +3,7 @@
 //
 // Sealed files against a buffer that does the same in clear, and after a power cut. What is sealed,
 // and that strangers do not read it, is looked at in tests/attacks and tests/chunkstore.
-#include "chunkstore/core/sealed_env.h"
+#include "chunkstore/core/media/sealed_env.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "chunkstore/core/hash.h"
+#include "chunkstore/core/format/hash.h"
 
 namespace satchel::sim {
 namespace {

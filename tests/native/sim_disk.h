@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "chunkstore/core/env.h"
+#include "chunkstore/core/os/env.h"
 
 namespace satchel::sim {
 

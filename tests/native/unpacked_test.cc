@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "chunkstore/core/env.h"
+#include "chunkstore/core/os/env.h"
 #include "tests/native/scratch.h"
 
 namespace satchel::sim {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "chunkstore/core/hash.h"
+#include "chunkstore/core/format/hash.h"
 
 namespace satchel::sim {
 namespace {

@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "chunkstore/core/media.h"
-#include "chunkstore/core/sealed_env.h"
-#include "chunkstore/core/store.h"
+#include "chunkstore/core/media/media.h"
+#include "chunkstore/core/media/sealed_env.h"
+#include "chunkstore/core/store/store.h"
 #include "tests/native/promises.h"
 #include "tests/native/sim_disk.h"
 

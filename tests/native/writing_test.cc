@@ -17,11 +17,11 @@
 #include <utility>
 #include <vector>
 
-#include "chunkstore/core/block_map_file.h"
-#include "chunkstore/core/hash.h"
-#include "chunkstore/core/ingest.h"
-#include "chunkstore/core/record.h"
-#include "chunkstore/core/store.h"
+#include "chunkstore/core/format/hash.h"
+#include "chunkstore/core/format/record.h"
+#include "chunkstore/core/store/store.h"
+#include "chunkstore/core/volume/block_map_file.h"
+#include "chunkstore/core/volume/ingest.h"
 #include "tests/native/forwarding.h"
 #include "tests/native/scratch.h"
 #include "tests/native/workload.h"

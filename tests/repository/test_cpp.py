@@ -9,6 +9,9 @@ from pathlib import Path
 from tests.repository import tree
 from tests.repository.test_sources import FUNCTION_LINES
 
+CORE_ROOMS = ("os", "format", "index", "packs", "volume", "store", "media", "tools")
+"""From the lowest to the highest."""
+
 QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 ANY_INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.MULTILINE)
 NO_CODE = re.compile(
@@ -86,6 +89,19 @@ def test_includes_keep_the_floors() -> None:
             top = included.split("/")[0]
             if "/" in included and top in tree.packages() and top not in allowed:
                 upward.append(f"{path}: {included}")
+    assert not upward
+
+
+def test_includes_of_the_core_go_to_its_own_room_and_lower_ones() -> None:
+    core = Path("chunkstore", "core")
+    files = [path for path in sources() if core in path.parents]
+    assert {path.parent.relative_to(core).as_posix() for path in files} == set(CORE_ROOMS)
+    upward = [
+        f"{path}: {included}"
+        for path in files
+        for included in QUOTED.findall(tree.text(path))
+        if Path(included).parent.name not in CORE_ROOMS[: CORE_ROOMS.index(path.parent.name) + 1]
+    ]
     assert not upward
 
 

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "chunkstore/core/block_map_file.h"
+#include "chunkstore/core/volume/block_map_file.h"
 #include "tests/native/fuzz/memory_file.h"
 
 using satchel::fuzz::Require;

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The file that says what a folder is, and the names of packs.
-#include "chunkstore/core/description.h"
+#include "chunkstore/core/format/description.h"
 
-#include "chunkstore/core/pack_reader.h"
+#include "chunkstore/core/packs/pack_reader.h"
 #include "tests/native/fuzz/memory_file.h"
 #include "tests/native/sim_disk.h"
 

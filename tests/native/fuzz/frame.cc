@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A frame of several chunks. The checksum is made right, so that the fuzzer gets behind it.
-#include "chunkstore/core/frame.h"
+#include "chunkstore/core/format/frame.h"
 
 #include <cstddef>
 #include <cstring>
 
-#include "chunkstore/core/hash.h"
+#include "chunkstore/core/format/hash.h"
 #include "tests/native/fuzz/memory_file.h"
 
 using satchel::fuzz::Require;

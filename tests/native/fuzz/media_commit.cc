@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a generation of somebody else's medium says that it consists of, and the names of commits.
-#include "chunkstore/core/media_commit.h"
+#include "chunkstore/core/media/media_commit.h"
 
 #include <cstring>
 
-#include "chunkstore/core/hash.h"
+#include "chunkstore/core/format/hash.h"
 #include "tests/native/fuzz/memory_file.h"
 
 using satchel::fuzz::Require;

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The index file beside a pack of somebody else's medium.
-#include "chunkstore/core/media_index.h"
+#include "chunkstore/core/media/media_index.h"
 
 #include <cstring>
 
-#include "chunkstore/core/hash.h"
+#include "chunkstore/core/format/hash.h"
 #include "tests/native/fuzz/memory_file.h"
 
 using satchel::fuzz::Require;

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "chunkstore/core/env.h"
+#include "chunkstore/core/os/env.h"
 #include "tests/native/fuzz/require.h"
 
 namespace satchel::fuzz {

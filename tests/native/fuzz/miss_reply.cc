@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "chunkstore/core/pack_format.h"
+#include "chunkstore/core/format/pack_format.h"
 #include "overlay/plugin/miss_client.h"
 #include "overlay/plugin/nbdkit_api.h"
 #include "tests/native/fuzz/require.h"

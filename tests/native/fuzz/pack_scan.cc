@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A pack, read from front to back.
-#include "chunkstore/core/pack_scan.h"
+#include "chunkstore/core/packs/pack_scan.h"
 
-#include "chunkstore/core/frame.h"
+#include "chunkstore/core/format/frame.h"
 #include "tests/native/fuzz/memory_file.h"
 
 using satchel::Status;

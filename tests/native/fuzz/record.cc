@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A batch of chunk records, as a peer sends it.
-#include "chunkstore/core/record.h"
+#include "chunkstore/core/format/record.h"
 
-#include "chunkstore/core/hash.h"
+#include "chunkstore/core/format/hash.h"
 #include "tests/native/fuzz/memory_file.h"
 
 using satchel::fuzz::Require;

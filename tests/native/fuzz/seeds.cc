@@ -6,14 +6,14 @@
 #include <filesystem>
 #include <fstream>
 
-#include "chunkstore/core/block_map_file.h"
-#include "chunkstore/core/description.h"
-#include "chunkstore/core/frame.h"
-#include "chunkstore/core/hash.h"
-#include "chunkstore/core/media_commit.h"
-#include "chunkstore/core/media_index.h"
-#include "chunkstore/core/record.h"
-#include "chunkstore/core/table.h"
+#include "chunkstore/core/format/description.h"
+#include "chunkstore/core/format/frame.h"
+#include "chunkstore/core/format/hash.h"
+#include "chunkstore/core/format/record.h"
+#include "chunkstore/core/format/table.h"
+#include "chunkstore/core/media/media_commit.h"
+#include "chunkstore/core/media/media_index.h"
+#include "chunkstore/core/volume/block_map_file.h"
 #include "overlay/plugin/miss_protocol.h"
 
 namespace satchel {

@@ -5,7 +5,8 @@
 // and a reference names one of them by its first byte.
 #include <cstring>
 
-#include "chunkstore/core/table.h"
+#include "chunkstore/core/format/chunk_status.h"
+#include "chunkstore/core/format/table.h"
 #include "tests/native/fuzz/memory_file.h"
 
 using satchel::ChunkRef;
@@ -21,7 +22,7 @@ class Pages final : public satchel::PageSource {
   Status GetPage(const ChunkRef& ref, unsigned level,
                  std::shared_ptr<const satchel::Page>* page) override {
     const size_t number = ref.bytes[0];
-    if (number >= count_ || ++asked_ > 1000) return Status::Missing(ref);
+    if (number >= count_ || ++asked_ > 1000) return MissingChunk(ref);
     auto decoded = std::make_shared<satchel::Page>();
     const uint8_t* block = data_ + number * satchel::kBlockSize;
     SATCHEL_RETURN_IF_ERROR(satchel::DecodePage(ref, block, level, decoded.get()));
