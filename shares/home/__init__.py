@@ -15,7 +15,7 @@ home has them), grace (a start), marks (private and immutable files), detector (
 lost), channel, session (a node), promises and own_folders (what nodes were told), coherence (the
 directory acts), file_attributes, open_files, namespace (names), creations (files that nodes have
 made ahead), share (all of these), homehub (what a node asks), reception (how nodes join),
-local_channel (a node in the same process), status.
+status.
 """
 
 from shares.home import grants, write_log
@@ -23,7 +23,6 @@ from shares.home.channel import Arrived, Channel, Open, Reply
 from shares.home.detector import LEASES, FaultDetector, LeaseDetector, Suspect
 from shares.home.homehub import HomeHub
 from shares.home.index import ShareIndexDamaged
-from shares.home.local_channel import LocalCaller, LocalChannel
 from shares.home.reception import NodeRecord, Reception
 from shares.home.session import NodeSession
 from shares.home.share import Share
@@ -40,8 +39,6 @@ __all__ = [
     "HomeHub",
     "Lag",
     "LeaseDetector",
-    "LocalCaller",
-    "LocalChannel",
     "NodeRecord",
     "NodeSession",
     "Open",

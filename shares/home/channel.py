@@ -1,10 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What home needs of a conversation with a node: the seam between a share and the stream.
-
-There are two: `wire.Duplex`, a stream over a Unix socket, which the home server's listener gives;
-and `LocalChannel`, for a node in the same process.
-"""
+"""The conversation with a node, as home needs it. The program passes in `wire.Duplex`."""
 
 from __future__ import annotations
 

@@ -12,36 +12,9 @@ import pytest
 
 from homeserver.shares import Shares, ShareShelf
 from shares.home import Share, ShareRecord
-from shares.node import Ends
-from tests.shares.home.homes import LEASE, LocalHome, Member
-from wire import Caller
+from tests.shares.home.homes import LEASE, LocalHome, Member, SocketLine
 
 __all__ = ["LEASE", "Home", "Member"]
-
-
-class SocketLine:
-    """The way of a node over a real socket."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._way = path, path
-        self._callers: list[Any] = []
-
-    def call(self, ends: Ends) -> Caller:
-        self._callers.append(Caller(self._way, ends))
-        return self._callers[-1]  # type: ignore[no-any-return]
-
-    def cut(self) -> None:
-        self._lead_to(self._path.with_name("nowhere"))
-        for caller in self._callers:
-            caller.duplex.cut()
-
-    def mend(self) -> None:
-        self._lead_to(self._path)
-
-    def _lead_to(self, way: Path) -> None:
-        self._way = way
-        for caller in self._callers:
-            caller._path = way
 
 
 class Home(LocalHome):

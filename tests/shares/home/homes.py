@@ -1,23 +1,25 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A home with a share, and nodes that reach it in the same process. What they say to each other
-can be held up, and nodes can be cut off."""
+"""A home with a share, and nodes of the same process that reach it over a socket. Nodes can be cut
+off."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from satchel.errors import UnavailableError
 from shares.fuse import Session, Window
-from shares.home import LocalCaller, LocalChannel, NodeRecord, Reception, Share, ShareRecord
-from shares.home.channel import Channel
+from shares.home import NodeRecord, Reception, Share, ShareRecord
 from shares.node import Buffer, Ends, Membership, Node
 from shares.node import Member as Staying
+from tests.leftovers import SHORT_PREFIX
+from wire import Caller, Duplex, Listener
 
 LEASE = 2.0
 
@@ -26,7 +28,7 @@ class Line(Protocol):
     """The way of one node to its home."""
 
     def call(self, ends: Ends) -> Any:
-        """As Membership asks for it: wire.Caller, or LocalCaller."""
+        """As Membership asks for it."""
         ...
 
     def cut(self) -> None:
@@ -36,30 +38,29 @@ class Line(Protocol):
     def mend(self) -> None: ...
 
 
-class LocalLine:
-    """Of a node in this process."""
+class SocketLine:
+    """The way of a node to home's socket."""
 
-    def __init__(self, welcome: Callable[[bytes], tuple[bytes, Channel | None, int]]) -> None:
-        self._home = welcome
-        self._up = True
-        self._callers: list[LocalCaller] = []
+    def __init__(self, path: Path) -> None:
+        self._path, self._way = path, path
+        self._callers: list[Any] = []
 
-    def call(self, ends: Ends) -> LocalCaller:
-        self._callers.append(LocalCaller(self._welcome, ends))
-        return self._callers[-1]
+    def call(self, ends: Ends) -> Caller:
+        self._callers.append(Caller(self._way, ends))
+        return self._callers[-1]  # type: ignore[no-any-return]
 
     def cut(self) -> None:
-        self._up = False
+        self._lead_to(self._path.with_name("nowhere"))
         for caller in self._callers:
             caller.duplex.cut()
 
     def mend(self) -> None:
-        self._up = True
+        self._lead_to(self._path)
 
-    def _welcome(self, hello: bytes) -> tuple[bytes, Channel | None, int]:
-        if not self._up:
-            raise UnavailableError("home is not reached")
-        return self._home(hello)
+    def _lead_to(self, way: Path) -> None:
+        self._way = way
+        for caller in self._callers:
+            caller._path = way
 
 
 @dataclass
@@ -105,10 +106,14 @@ class LocalHome:
         self._known: list[NodeRecord] = []
         self._share: Share | None = None
         self._record = ShareRecord("photos", str(self.root))
+        self._short = folder
+        self._listener: Listener | None = None
 
     def add(self, **options: Any) -> Share:
         self._record = ShareRecord("photos", str(self.root), **options)
         self._begin()
+        self._short = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))  # a socket's path is short
+        self._listener = Listener(self._short / "s", self._welcome)
         return self.share
 
     @property
@@ -117,7 +122,7 @@ class LocalHome:
         return self._share
 
     def _begin(self) -> None:
-        self._reception = Reception(lambda name: self.share, LocalChannel, self._known, self._keep)
+        self._reception = Reception(lambda name: self.share, Duplex, self._known, self._keep)
         self._share = Share(
             self._record,
             self._folder / "share",
@@ -125,6 +130,11 @@ class LocalHome:
             awaited=self._reception.known("photos"),
             gone=self._reception.lost,
         )
+
+    def _welcome(self, hello: bytes) -> tuple[bytes, Duplex | None, int]:
+        answer, channel, taken = self._reception.welcome(hello)
+        assert channel is None or isinstance(channel, Duplex)
+        return answer, channel, taken
 
     def _keep(self, nodes: list[NodeRecord]) -> None:
         self._known = nodes
@@ -140,10 +150,7 @@ class LocalHome:
         self._begin()
 
     def line(self) -> Line:
-        def welcome(hello: bytes) -> tuple[bytes, Channel | None, int]:
-            return self._reception.welcome(hello)  # of the home of that moment
-
-        return LocalLine(welcome)
+        return SocketLine(self._short / "s")
 
     def join(
         self,
@@ -210,5 +217,8 @@ class LocalHome:
         self.end()
 
     def end(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            shutil.rmtree(self._short)
         if self._share is not None:
             self._share.close()

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What every conversation between a node and its home keeps: the stream over a socket, and the one
-in a process."""
+"""What the conversation between a node and its home keeps: a stream over a socket."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from typing import Any
 import pytest
 
 from satchel.errors import SatchelError, StateError, UnavailableError
-from shares.home import LocalCaller, LocalChannel
-from shares.home.channel import ANSWER_LIMIT, Channel, Open, Reply
+from shares.home import Channel, Reply
+from shares.home.channel import ANSWER_LIMIT
 from tests.waiting import eventually
 from wire import FRAME_LIMIT, Caller, Duplex, Listener
 
@@ -57,9 +56,9 @@ class Pair:
     """A node's end, which calls, and home's. refuses: home does not go on; away: it is not
     reached."""
 
-    def __init__(self, open_channel: Open) -> None:
+    def __init__(self) -> None:
         self.node, self.home = End(), End()
-        self.channel = open_channel("node", self.home.arrived)
+        self.channel: Channel = Duplex("node", self.home.arrived)
         self.refuses = self.away = False
         self.hellos: list[int] = []
         self.caller: Any = None
@@ -77,16 +76,9 @@ class Pair:
         return self.caller.duplex
 
 
-@pytest.fixture(params=["stream", "local"])
-def pair(request: pytest.FixtureRequest, short_path: Path) -> Iterator[Pair]:
-    if request.param == "local":
-        pair = Pair(LocalChannel)
-        pair.caller = LocalCaller(pair.welcome, pair.node)
-        yield pair
-        pair.caller.close()
-        pair.channel.end("the test is over")
-        return
-    pair = Pair(Duplex)
+@pytest.fixture
+def pair(short_path: Path) -> Iterator[Pair]:
+    pair = Pair()
     listener = Listener(short_path / "s", pair.welcome)
     pair.caller = Caller(short_path / "s", pair.node)
     yield pair
@@ -202,18 +194,16 @@ def test_the_end_is_told_to_who_waits(pair: Pair, side: str) -> None:
     assert pair.duplex.ended
 
 
-def test_a_home_that_has_forgotten_what_it_took_is_not_gone_on_with() -> None:
+def test_a_home_that_has_forgotten_what_it_took_is_not_gone_on_with(pair: Pair) -> None:
     """A node whose heartbeat it had taken waited for the answer, and was silent for ever."""
-    pair = Pair(LocalChannel)
-    pair.caller = LocalCaller(pair.welcome, pair.node)
     pair.duplex.post(b"taken")
     assert eventually(lambda: pair.home.messages == [b"taken"])
-    before, pair.channel = pair.channel, LocalChannel("node", pair.home.arrived)
+    assert asked(pair.channel, b"you") == b"re:you"  # and the node knows that home has it
+    before, pair.channel = pair.channel, Duplex("node", pair.home.arrived)
     before.end("home begins again")
     assert eventually(lambda: len(pair.node.over) == 1)
-    assert "has taken 0 payloads of 1" in pair.node.over[0]
+    assert "cannot go on: it has 0 frames of" in pair.node.over[0]
     assert pair.home.messages == [b"taken"]
-    pair.caller.close()
 
 
 def test_an_answer_of_homes_is_no_longer_than_a_stream_takes() -> None:
