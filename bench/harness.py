@@ -22,6 +22,8 @@ BENCHES = {
     "link": "bench.link",
     "move": "bench.move",
     "paper": "bench.paper.figures",
+    "qemu": "bench.qemus",
+    "relocation": "bench.relocation",
     "replicas": "bench.replicas.figures",
     "resume": "bench.resume",
     "shares": "bench.shares.figures",

@@ -196,7 +196,8 @@ class EdgeKeeper:
             self._changed.wait_for(lambda: self._under_way == 0, seconds)
             if self._state is not State.HANDOFF:
                 return None
-        return Handoff(SESSION, self._opened.session(SESSION))
+        session = self._opened.session(SESSION)
+        return Handoff(SESSION, session, len(files_of(session)))
 
     def send_handoff(self, handoff: Handoff, seconds: float = HANDOFF_SECONDS) -> bool:
         """Home does what it has not, and gives the session to who leads next. Whether it has said

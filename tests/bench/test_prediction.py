@@ -63,7 +63,7 @@ def test_lives_of_one_service_teach_one_profile() -> None:
 def test_of_the_recorded_workloads_git_uses_its_disk_differently(
     workload: str, fickle: set[str]
 ) -> None:
-    """`text` is the next one below: docs/notes/2026-11-27-prediction.md."""
+    """Only `git` is above the limit; `text` is the next one below it."""
     trained, held = (
         Recording.load(FOLDER / f"{workload}.{run}{SUFFIX}") for run in (TRAINING, HELD_OUT)
     )

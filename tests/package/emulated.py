@@ -113,7 +113,7 @@ def booted(root: CleanRoot, disk: Path, socket_at: Path) -> Iterator[Emulated]:
 
 
 def _argv(root: Path, disk: Path, socket_at: Path) -> Sequence[str]:
-    """One processor: two hang in QEMU 7.2 when a machine runs in them, docs/notes."""
+    """One processor: two hang in QEMU 7.2 when a machine runs in them (docs/results.md)."""
     argv = [*FIRST, "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot"]
     argv += ["-display", "none", "-monitor", "none", "-serial", "stdio"]
     argv += ["-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", MEMORY]

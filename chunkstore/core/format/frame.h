@@ -7,7 +7,7 @@
 // Two things pull at its size. zstd finds more in 48 KiB than in 4, and a reader that wants one
 // block has to decompress what lies before it. So the chunks of a frame are in groups, and the
 // compressor ends a block of its own at the end of each group: whoever wants slot 1 of 6 stops
-// early. What sizes were tried, and what they cost, is in docs/notes/2026-11-24-chunkstore.md.
+// early. What sizes were tried, and what they cost, is in docs/results.md.
 //
 // Programs are a large part of a disk, and calls a large part of programs; their relative targets
 // are made absolute before compression, block by block (branches.h). Table pages are hashes from

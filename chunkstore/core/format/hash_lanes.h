@@ -6,7 +6,7 @@
 // Blocks have equal sizes and do not depend on each other, so sixteen of them go through the rounds
 // in step: word i of all sixteen is one vector. The words are loaded and turned into that shape
 // once and serve both hashes. Against OpenSSL with the CPU's SHA instructions, block by block, that
-// is more than twice the speed (docs/notes/2026-11-24-chunkstore.md); without AVX-512 it is slower,
+// is more than twice the speed (docs/results.md); without AVX-512 it is slower,
 // so there is no narrower version.
 #ifndef SATCHEL_CHUNKSTORE_CORE_FORMAT_HASH_LANES_H_
 #define SATCHEL_CHUNKSTORE_CORE_FORMAT_HASH_LANES_H_

@@ -6,7 +6,7 @@
 // Each of these instructions needs the result of the one before, and the CPU could begin another
 // one meanwhile. OpenSSL computes one hash of one message, so most of that time is lost. Here the
 // rounds of both hashes of a block alternate, or of two blocks: 1.5 and 2 times the speed
-// (docs/notes/2026-11-24-chunkstore.md). More blocks than two do not fit into sixteen registers.
+// (docs/results.md). More blocks than two do not fit into sixteen registers.
 #ifndef SATCHEL_CHUNKSTORE_CORE_FORMAT_HASH_SHA_NI_H_
 #define SATCHEL_CHUNKSTORE_CORE_FORMAT_HASH_SHA_NI_H_
 

@@ -7,7 +7,7 @@
 // if the place has not been written before. When the write is done the thread gets a processor
 // late, because it has computed as much as the others that compute now; so long nobody writes to
 // that file. A write of the kernel's lets the lock go as soon as it is queued
-// (docs/notes/2026-11-24-chunkstore.md, Exports).
+// (docs/results.md).
 //
 // Linux AIO and not io_uring, because containers and careful administrators forbid that.
 #ifndef SATCHEL_CHUNKSTORE_CORE_OS_AIO_WRITER_H_

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kPage = File::kUncachedAlign;
 
 // Bytes that are worth a write, at most; of a small pack it is a part. A write of this size takes a
-// disk about a millisecond; larger ones were no faster (docs/notes/2026-11-24-chunkstore.md).
+// disk about a millisecond; larger ones were no faster (docs/results.md).
 constexpr uint64_t kWorth = uint64_t{1} << 20;
 constexpr uint64_t kWorthOfPack = 4;
 
