@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """Redis, carried, over the links of today: what an open connection sees of moves, what copies cost,
-and how soon home answers when a surrogate is lost. And copies of PostgreSQL while pgbench uses it.
+and how soon home answers when a surrogate is lost.
 
 Everything is real: namespaces, emulated links, sshd, home, two surrogates, the client, emulated
 guests. One run; needs root.
@@ -15,33 +15,20 @@ import subprocess
 import sys
 import tempfile
 import time
-import zlib
-from collections.abc import Generator, Iterator
-from operator import attrgetter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bench import processors
-from bench.carry_image import image
-from bench.carry_streams import streaming
 from bench.harness import Figure, figure
-from chunkstore import Store, difference
-from images import Manifest, build, target
-from replay import agent_program
-from satchel.errors import UnavailableError
-from satchel.ids import BLOCK_SIZE
 from testbed import TODAY, Testbed, built, roles
 
 REDIS = "redis", 6379
-POSTGRES = "postgres", 5432
-TRANSACTIONS_A_SECOND = 20
 
 P99_GOAL_SECONDS = 0.25
 LONGEST_GOAL_SECONDS = 1.0
 DELTA_GOAL_MB = 1.0
 PAUSE_GOAL_SECONDS = 0.05
-BUSY_PAUSE_GOAL_SECONDS = 0.15
-CHANGED_GOAL = 1.5
 LOSS_GOAL_SECONDS = 5.0
 BEHIND_SLACK_SECONDS = 5.0
 
@@ -119,14 +106,7 @@ def _scene(service: str, port: int) -> Iterator[_Scene]:
             scene.close()
 
 
-def figures() -> Iterator[Figure]:
-    yield from moves()
-    yield from pgbench()
-    yield from streaming()
-    yield from image()
-
-
-def moves(quick: bool = False) -> Iterator[Figure]:
+def moves(quick: bool) -> Iterator[Figure]:
     """What a connection to Redis sees, what copies of it cost, and a loss."""
     built.built_image(REDIS[0])
     with _scene(*REDIS) as scene:
@@ -136,27 +116,11 @@ def moves(quick: bool = False) -> Iterator[Figure]:
         yield figure("echo at home, median", rest["median"], "s")
         for place in ("a", "b"):
             yield from _move(scene, place)
-        yield from _copies(scene, "copy of an idle service", DELTA_GOAL_MB, PAUSE_GOAL_SECONDS)
+        yield from _copies(scene)
         yield from _loss(scene)
 
 
-def pgbench(quick: bool = False) -> Iterator[Figure]:
-    """Copies of PostgreSQL at a surrogate while pgbench uses it."""
-    recipe = target(str(built.ROOT / "docs" / "examples" / POSTGRES[0]))
-    build(recipe, built.cache_folder() / POSTGRES[0], agent=agent_program())
-    with _scene(*POSTGRES) as scene:
-        at = f"postgresql://postgres@127.0.0.1:{POSTGRES[1]}/postgres"
-        made = scene.use("pgbench", "--initialize", "--quiet", at)
-        if made.wait(PATIENCE_SECONDS) != 0:
-            raise UnavailableError("pgbench makes no tables", why="see above")
-        scene.move("a")
-        scene.use("pgbench", f"--rate={TRANSACTIONS_A_SECOND}", "--time=3600", at)
-        what = f"copy with {TRANSACTIONS_A_SECOND} transactions a second"
-        size = yield from _copies(scene, what, None, BUSY_PAUSE_GOAL_SECONDS)
-        yield from _changed(scene, size)
-
-
-PARTS = {"moves": moves, "pgbench": pgbench, "streaming": streaming, "image": image}
+PARTS = {"moves": moves}
 
 
 def _move(scene: _Scene, place: str) -> Iterator[Figure]:
@@ -175,10 +139,9 @@ def _move(scene: _Scene, place: str) -> Iterator[Figure]:
     yield figure(f"{what}: in all", moved["seconds"], "s")
 
 
-def _copies(
-    scene: _Scene, what: str, most_mb: float | None, pause: float
-) -> Generator[Figure, None, int]:
-    """Of so many copies, one after the other; gives the bytes of the last one."""
+def _copies(scene: _Scene) -> Iterator[Figure]:
+    """The size of each copy, and how long the machine is paused for it."""
+    what = "copy of an idle service"
     before, sizes, pauses = scene.status(), [0], [0.0]
     deadline = time.monotonic() + PATIENCE_SECONDS
     while len(sizes) <= COPIES and time.monotonic() < deadline:
@@ -189,33 +152,9 @@ def _copies(
             pauses.append(now["delta_paused_seconds"])
             before = now
     yield figure(f"{what}: copies seen", len(sizes) - 1.0, "1", at_least=COPIES)
-    yield figure(f"{what}: the largest", max(sizes) / 1e6, "MB", at_most=most_mb)
-    yield figure(f"{what}: machine paused, the longest", max(pauses), "s", at_most=pause)
-    return sizes[-1]
-
-
-def _changed(scene: _Scene, size: int) -> Iterator[Figure]:
-    """The bytes of the last copy, by those of all blocks that it has otherwise than the one before,
-    as one stream of zlib at its usual level. Ends the scene: the store is its home's alone. The end
-    makes one copy more."""
-    data = scene.roles.home.folder / "data"
-    files = (data / "services" / scene.service / "checkpoints").glob("*.json")
-    kept = [Manifest.from_bytes(file.read_bytes()) for file in files]
-    scene.close()
-    earlier, later = sorted(kept, key=attrgetter("age"))[-2:]
-    assert later.parent == earlier.id
-    packer = zlib.compressobj()
-    packed = blocks = 0
-    with Store.open(data / "store") as store:
-        for name, root in later.volumes.items():
-            for number in difference(store, earlier.volumes[name], root).blocks:
-                block = store.read(root, number * BLOCK_SIZE, BLOCK_SIZE)
-                packed += len(packer.compress(block))
-                blocks += 1
-    packed += len(packer.flush())
-    against = (f"its {blocks} blocks that changed, compressed", packed / 1e6)
-    most = CHANGED_GOAL
-    yield figure("the last one of these", size / 1e6, "MB", against=against, at_most=most)
+    yield figure(f"{what}: the largest", max(sizes) / 1e6, "MB", at_most=DELTA_GOAL_MB)
+    longest = max(pauses)
+    yield figure(f"{what}: machine paused, the longest", longest, "s", at_most=PAUSE_GOAL_SECONDS)
 
 
 def _loss(scene: _Scene) -> Iterator[Figure]:

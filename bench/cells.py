@@ -4,8 +4,6 @@
 
 resume: in a cell and without one, in turns. load: how long operations of one replica take while the
 guest of another, in its cell, takes all that it gets; by what they take while that one is stopped.
-foreground: how long they take beside three guests that keep processors busy, and are asked nothing;
-by what they take while those have the same weight.
 
 Everything that is fetched is there already, so nothing hides the cost behind a link: the time until
 the machine runs and answers its first request is that of starting three programs and of the blocks
@@ -25,13 +23,12 @@ from pathlib import Path
 
 from bench.harness import Figure, figure
 from bench.notes import add_note, frozen_in, notes_checkpoint, replica_of
-from cell import EVERYBODY, Cells, weigh
+from cell import Cells
 from homeserver import Home
 from images import Manifest
 from overlay import local_resolver
 from replica import Replica
 from satchel.errors import UnsupportedError
-from surrogate import BACKGROUND
 
 ROUNDS = 9
 QUICK_ROUNDS = 2
@@ -61,22 +58,17 @@ BLOCKS = 15
 QUICK_BLOCKS = 2
 LOADED_GOAL = 2.0
 
-BEHIND = 3
-"""Machines in the background, of one processor each."""
-
 
 def figures() -> Iterator[Figure]:
     """Every figure of this bench."""
     yield from resume(quick=False)
     yield from load(quick=False)
-    yield from foreground(quick=False)
 
 
 def quick_figures() -> Iterator[Figure]:
     """Two rounds, and few operations."""
     yield from resume(quick=True)
     yield from load(quick=True)
-    yield from foreground(quick=True)
 
 
 def resume(quick: bool) -> Iterator[Figure]:
@@ -113,33 +105,6 @@ def load(quick: bool) -> Iterator[Figure]:
                 against=("while that guest's machine is stopped", idle * 1e3),
                 at_most=LOADED_GOAL,
             )
-
-
-def foreground(quick: bool) -> Iterator[Figure]:
-    """The median and the 99th percentile of operations of a replica in the foreground."""
-    cells = _cells()
-    with contextlib.ExitStack() as stack:
-        home, manifest = stack.enter_context(notes_checkpoint())
-        measured, *others = (
-            stack.enter_context(resumed(home, manifest, cells)) for _ in range(1 + BEHIND)
-        )
-        _operations(measured, BLOCK_OPERATIONS)
-        for other in others:
-            begin_load(other, LOADS["processors"])
-        time.sleep(LOAD_SECONDS)
-        taken: dict[int, list[float]] = {EVERYBODY: [], BACKGROUND: []}
-        for _ in range(QUICK_BLOCKS if quick else BLOCKS):
-            for weight, times in taken.items():
-                for other in others:
-                    weigh(other.run_dir, weight)
-                times.extend(_operations(measured, BLOCK_OPERATIONS))
-    for name, of in (("median", statistics.median), ("99th percentile", _percentile)):
-        yield figure(
-            f"operation in the foreground, {name}",
-            of(taken[BACKGROUND]) * 1e3,
-            "ms",
-            against=("with the same weights", of(taken[EVERYBODY]) * 1e3),
-        )
 
 
 def _beside(measured: Replica, hostile: Replica, blocks: int) -> tuple[float, float]:
@@ -204,4 +169,4 @@ def _resume(home: Home, manifest: Manifest, cells: Cells | None) -> tuple[float,
     return response, statistics.fmean(warm)
 
 
-PARTS = {"load": load, "resume": resume, "foreground": foreground}
+PARTS = {"load": load, "resume": resume}

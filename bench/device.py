@@ -13,29 +13,18 @@ from testbed import await_up
 
 
 @contextlib.contextmanager
-def device(path: Path, nbdkit: Sequence[str], options: Sequence[str] = ()) -> Iterator[None]:
-    """The disk of `nbdkit ARGUMENTS...` as the file at `path`, which is made. options: of nbdfuse.
-    Raises UnavailableError where it does not come up."""
+def device(path: Path, nbdkit: Sequence[str]) -> Iterator[None]:
+    """Show the disk of `nbdkit ARGUMENTS...` as a new file at `path`.
+
+    Raises UnavailableError if nbdfuse does not start.
+    """
     path.touch()
-    argv = ["nbdfuse", *options, str(path), "[", "nbdkit", "--exit-with-parent", *nbdkit, "]"]
+    argv = ["nbdfuse", str(path), "[", "nbdkit", "--exit-with-parent", *nbdkit, "]"]
     serving = subprocess.Popen(argv)
     with contextlib.ExitStack() as stack:
         stack.callback(serving.wait)
         stack.callback(run, "fusermount3", "-u", str(path))
         await_up("nbdfuse", serving, lambda: path.stat().st_size > 0)
-        yield
-
-
-@contextlib.contextmanager
-def slow_device(
-    path: Path, image: Path, *, seek: float, rate: float, readonly: bool = False
-) -> Iterator[None]:
-    """An image as the file at `path`, on a disk whose head moves (slow_device.py). seek: seconds;
-    rate: bytes a second. Raises as `device`."""
-    plugin = Path(__file__).with_name("slow_device.py")
-    settings = ["python", str(plugin), f"file={image}", f"seek={seek}", f"rate={rate}"]
-    options = ["-r"] if readonly else []
-    with device(path, [*options, *settings], options):
         yield
 
 

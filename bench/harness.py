@@ -22,8 +22,6 @@ BENCHES = {
     "link": "bench.link",
     "move": "bench.move",
     "paper": "bench.paper.figures",
-    "qemu": "bench.qemus",
-    "relocation": "bench.relocation",
     "replicas": "bench.replicas.figures",
     "resume": "bench.resume",
     "shares": "bench.shares.figures",

@@ -4,8 +4,7 @@
 
 The link to the source is modelled in this process: a round trip of 5 ms and 11 Mb/s, the paper's
 Wi-Fi. `resume.budget` has a medium that is too small for the state behind that link, or a Wi-Fi of
-today, and home behind it and a way of its own. `resume.boots` has a host that has resumed another
-boot of the same image before. Needs a built image; builds it where there is none.
+today, and home behind it and a way of its own. Needs a built image; builds it where there is none.
 """
 
 from __future__ import annotations
@@ -204,38 +203,20 @@ def _needed(home: Home, manifest: Manifest) -> int:
 def _resume(
     manifest: Manifest, sources: Sequence[SlowSource], *, ahead: bool = True, warm: bool = True
 ) -> Resumed:
-    """On a host that has nothing. warm: its operations are measured once they are."""
-    with (
-        tempfile.TemporaryDirectory(prefix="satchel-bench-") as name,
-        Store.create(Path(name) / "store") as store,
-    ):
-        return _resume_with(store, manifest, sources, ahead=ahead, warm=warm)
-
-
-def _resume_with(
-    store: Store,
-    manifest: Manifest,
-    sources: Sequence[SlowSource],
-    *,
-    ahead: bool = True,
-    warm: bool = False,
-) -> Resumed:
-    """The same on a host that has what is in `store`."""
+    """Resume on a host that has nothing. warm: measure an operation once it is fast."""
     assert manifest.working_set is not None
-    fetcher = Fetcher(store, sources, READAHEAD_BLOCKS)
-    prefetcher = Prefetcher(store, fetcher, manifest.working_set)
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="satchel-bench-") as name,
-            replica_of(manifest, store, Path(name)) as replica,
-            contextlib.closing(fetcher),
-        ):
-            begun = _begun(replica, manifest, fetcher, prefetcher if ahead else None)
-            requests = sum(source.requests for source in sources)
-            size = sum(source.bytes for source in sources)
-            each = _warm(replica) if warm else 0.0
-    finally:
-        prefetcher.join()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="satchel-bench-")))
+        store = stack.enter_context(Store.create(folder / "store"))
+        fetcher = Fetcher(store, sources, READAHEAD_BLOCKS)
+        prefetcher = Prefetcher(store, fetcher, manifest.working_set)
+        stack.callback(prefetcher.join)
+        replica = stack.enter_context(replica_of(manifest, store, folder))
+        stack.callback(fetcher.close)
+        begun = _begun(replica, manifest, fetcher, prefetcher if ahead else None)
+        requests = sum(source.requests for source in sources)
+        size = sum(source.bytes for source in sources)
+        each = _warm(replica) if warm else 0.0
     return Resumed(*begun, requests, size, each)
 
 
@@ -300,34 +281,4 @@ def _from_medium(home: Home, manifest: Manifest, root: Path, rate: float) -> Beg
     return resumed.response, far.bytes
 
 
-def boots(quick: bool) -> Iterator[Figure]:
-    """A host that has resumed one boot of an image, and resumes another one."""
-    with (
-        tempfile.TemporaryDirectory(prefix="satchel-bench-") as name,
-        notes_home(Path(name)) as home,
-    ):
-        first, second = (_booted(home, service) for service in ("first", "second"))
-        for rate in (RATE,) if quick else (RATE, TODAY.wifi / 8):
-            with Store.create(Path(name) / f"cache-{rate:.0f}") as cache:
-                _resume_with(cache, first, [SlowSource(home.store, Link(rate))])
-                resumed = _resume_with(cache, second, [SlowSource(home.store, Link(rate))])
-            fresh = _resume(second, [SlowSource(home.store, Link(rate))], warm=False)
-            what = f"resume after another boot, {rate * 8 / 1e6:.0f} Mb/s"
-            size, seconds = f"{what}: fetched before it", f"{what}: first response"
-            empty = ("nothing there", fresh.bytes / 1e6)
-            yield figure(size, resumed.bytes / 1e6, "MB", against=empty)
-            empty = ("nothing there", fresh.response)
-            yield figure(seconds, resumed.response, "s", against=empty)
-
-
-def _booted(home: Home, name: str) -> Manifest:
-    """A checkpoint of a service of this name, just after its boot."""
-    home.add_service(name, SERVICE)
-    service = home.service(name)
-    service.launch()
-    manifest = service.checkpoint().manifest
-    service.stop()
-    return manifest
-
-
-PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {"boots": boots, "budget": budget}
+PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {"budget": budget}

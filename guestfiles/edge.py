@@ -196,8 +196,7 @@ class EdgeKeeper:
             self._changed.wait_for(lambda: self._under_way == 0, seconds)
             if self._state is not State.HANDOFF:
                 return None
-        session = self._opened.session(SESSION)
-        return Handoff(SESSION, session, len(files_of(session)))
+        return Handoff(SESSION, self._opened.session(SESSION))
 
     def send_handoff(self, handoff: Handoff, seconds: float = HANDOFF_SECONDS) -> bool:
         """Home does what it has not, and gives the session to who leads next. Whether it has said

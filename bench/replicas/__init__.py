@@ -1,5 +1,5 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Moves under load, recovery, replay: docs/evaluation.md."""
+"""Moves under load, and replay."""
 
 __all__: list[str] = []

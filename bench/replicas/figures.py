@@ -1,9 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Replicas: how fast one that lags is brought up to date, what a move costs whoever works, and what
-the end of a surrogate does.
+"""How fast a replica that lags is brought up to date, and what a move costs its users.
 
-Moves and recovery are bench.replicas.moves and bench.replicas.recovery.
+Moves are in bench.replicas.moves.
 
 Replay: `notes` on a surrogate, a log to replay. Of one log, three ways on three fresh replicas in
 turn: replayed by the client's feed, as after a move; sent one operation after the other by a client
@@ -28,7 +27,6 @@ import flask
 from bench.harness import Figure, figure
 from bench.notes import SERVICE, add_note, notes_home
 from bench.replicas.moves import moves
-from bench.replicas.recovery import recovery
 from chunkstore import answering_places
 from client import Journal, Session, SurrogateEndpoint
 from hypervisor import QemuDriver
@@ -183,4 +181,4 @@ def _thoughtful(number: int) -> Operation:
     return add_note(number, after_seconds=number * THINK_SECONDS)
 
 
-PARTS = {"replay": replay, "moves": moves, "recovery": recovery}
+PARTS = {"replay": replay, "moves": moves}

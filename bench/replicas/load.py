@@ -16,8 +16,8 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Self
 
@@ -98,27 +98,6 @@ class Load:
                     note, answers = 0, False
                 self._samples.append(Sample(due, time.monotonic(), note, reads, newest))
                 self._newest = max(self._newest, note)
-
-
-def burst(host: Host, port: int, count: int, meanwhile: Callable[[], None] = lambda: None) -> float:
-    """Seconds until so many writes, sent at once by as many programs, were all answered well.
-
-    meanwhile: is done beside, from the same moment on
-    """
-    with ExitStack() as stack:
-        connections = [stack.enter_context(closing(_connect(host, port))) for _ in range(count)]
-        beside = threading.Thread(target=meanwhile)
-        began = time.monotonic()
-        beside.start()
-        for connection in connections:
-            connection.request("POST", NOTES, NOTE)
-        notes = {_answer(connection) for connection in connections}
-        seconds = time.monotonic() - began
-        beside.join()
-    first = min(notes)
-    assert first, "a write failed"
-    assert notes == set(range(first, first + count)), "an operation was lost or done twice"
-    return seconds
 
 
 def add_note(host: Host, port: int) -> int:

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """MEFS's Figure 6: how long nobody answers while a file session moves, and how long a move takes.
 
-Of a guest, by what its kernel asks: the old surrogate hands over, and the next operation is of the
-new one. Of an application's session alone: `MobileSession` goes from one host to the next, and the
-surrogates reach each other by the client.
+The session is a guest's, used by what its kernel asks. The old surrogate hands over, and the next
+operation is at the new one.
 """
 
 from __future__ import annotations
@@ -15,19 +14,17 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from bench.harness import Figure, figure
 from bench.shares.edge_world import EDGE_TRIP, ROOT, Guest, World, world
 from guestfiles import EdgeKeeper, kernel
-from shares.session import Host, MobileSession
 
 LOADS = (0, 50, 100, 200)
 GAP_MS = 150.0
 BLOCK = 4096
-BLOCKS = 16
 SECONDS = 1.0
 """Before a move, and after it."""
 
@@ -47,19 +44,14 @@ class Moving(Protocol):
 
 
 def move_figures(folder: Path, loads: tuple[int, ...], moves: int) -> Iterator[Figure]:
-    ways: dict[str, Callable[[Path], contextlib.AbstractContextManager[Moving]]] = {
-        "a guest's session": guest_moves,
-        "a session alone": session_moves,
-    }
-    for (about, way), kind, load in itertools.product(ways.items(), ("reads", "writes"), loads):
+    for kind, load in itertools.product(("reads", "writes"), loads):
         programs: list[Program] = []
         for number in range(moves):
-            name = f"{about.split()[1][0]}{kind[0]}{load}-{number}"
-            with way(folder / name) as moving:
+            with guest_moves(folder / f"g{kind[0]}{load}-{number}") as moving:
                 program = Program(moving, kind, load)
                 program.run()
             programs.append(program)
-        title = f"shares, edge: move of {about}, {kind}, {load} op/s"
+        title = f"shares, edge: move of a guest's session, {kind}, {load} op/s"
         yield from of_programs(title, programs)
 
 
@@ -189,43 +181,6 @@ class _GuestMoving:
 def guest_moves(folder: Path) -> Iterator[Moving]:
     with world(folder) as made, contextlib.ExitStack() as stack:
         yield _GuestMoving(made, stack)
-
-
-class _SessionMoving:
-    def __init__(self, made: World, stack: contextlib.ExitStack) -> None:
-        (made.root / "x").write_bytes(os.urandom(BLOCKS * BLOCK))
-        hosts = []
-        for name in ("a", "b"):
-            member = made.member_at_edge(name)
-            stack.callback(member.close)
-            hosts.append(Host(member.node))
-        self._new = hosts[1]
-        self._session = MobileSession(hosts[0], "app")
-        self._file = self._session.open("x", os.O_RDWR)
-        self._data = os.urandom(BLOCK)
-
-    def operate(self, kind: str, number: int) -> None:
-        time.sleep(EDGE_TRIP)
-        self._session.seek(self._file, number % BLOCKS * BLOCK)
-        if kind == "reads":
-            self._session.read(self._file, BLOCK)
-        else:
-            self._session.write(self._file, self._data)
-
-    def move(self) -> None:
-        self.began = time.monotonic()
-        self._session.move(self._new, self._carried)
-
-    @staticmethod
-    def _carried(data: bytes) -> bytes:
-        time.sleep(EDGE_TRIP)
-        return data
-
-
-@contextlib.contextmanager
-def session_moves(folder: Path) -> Iterator[Moving]:
-    with world(folder) as made, contextlib.ExitStack() as stack:
-        yield _SessionMoving(made, stack)
 
 
 def edge_of(guest: Guest) -> EdgeKeeper:

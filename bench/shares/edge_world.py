@@ -204,14 +204,6 @@ class World:
     def member(self, copies: Path) -> Member:
         return Member(lambda ends: Caller(self.folder / "s", ends), SHARE, SERVICE, Buffer(copies))
 
-    def member_at_edge(self, name: str, trip: float = HOME_TRIP + EDGE_TRIP) -> Member:
-        """A node from where home is so far, that no guest uses."""
-        here = self.folder / f"node-at-{name}"
-        self.relays.setdefault(name, []).append(Relay(here, self.folder / "s", trip))
-        copies = self.folder / f"copies-{name}"
-        copies.mkdir()
-        return Member(lambda ends: Caller(here, ends), SHARE, SERVICE, Buffer(copies))
-
     def log(self, operation: int) -> None:
         self.logged = max(self.logged, operation)
         self.keeper.logged()

@@ -18,10 +18,9 @@ from pathlib import Path
 
 from bench.harness import Figure, figure
 from bench.host import HostRates, this_host
-from bench.store.inputs import STEPS, Input, make_inputs, run_folder, warm
-from bench.store.keepers import OTHERS, BorgBlocks, BorgFixed, Keeper, Satchel
-from bench.store.race import EXPORT, Race
-from bench.store.scale import CHUNK_BYTES, MEMORY_MB
+from bench.store.inputs import STEPS, Input, make_inputs, run_folder
+from bench.store.keepers import BorgBlocks, BorgFixed, Keeper, Satchel
+from bench.store.race import Race
 from chunkstore import Store
 
 FASTEST = "the fastest that deduplicates"
@@ -35,6 +34,10 @@ GOALS = {
 """How many times as fast as a peer."""
 
 HASH_GOAL = 0.6
+MEMORY_MB = 64.0
+CHUNK_BYTES = 12
+"""Goal for memory: so much, and so much for each chunk of the store."""
+
 ROUNDS = 3
 
 _PIECE = 1 << 20
@@ -74,29 +77,6 @@ def import_figures(quick: bool) -> Iterator[Figure]:
         yield figure(f"store import {step}, memory", peak, "MB", at_most=goal)
 
 
-def peer_figures(quick: bool) -> Iterator[Figure]:
-    """Beside all the others, once: imports, the export of one image, and the space taken."""
-    host = this_host(quick=quick)
-    inputs = make_inputs(quick)
-    exported = "second"
-    with run_folder() as folder:
-        race = Race(inputs, folder, (Satchel, *OTHERS))
-        entered = race.enter()
-        for step in STEPS:
-            race.put(entered, step)
-        race.get(entered, exported, warm)
-    for step in STEPS:
-        yield from _speeds(race, inputs[step], step, {}, _bound(host, race, inputs[step], step))
-    data = inputs[exported].data
-    bound = host.fastest(data, hashed=data, written=data)
-    yield from _speeds(race, inputs[exported], f"{EXPORT}, {warm.__name__}", {}, bound)
-    for step in ("first", "second", "changed"):
-        size = race.sizes[Satchel.name, step] / 1e6
-        for kind in race.peers:
-            against = (kind.name, race.sizes[kind.name, step] / 1e6)
-            yield figure(f"store size after {step}, not settled", size, "MB", against=against)
-
-
 def _bound(host: HostRates, race: Race, image: Input, step: str) -> tuple[str, float]:
     """Of an import: every byte is read from the page cache and hashed; what is new is written."""
     at = STEPS.index(step)
@@ -108,7 +88,7 @@ def _bound(host: HostRates, race: Race, image: Input, step: str) -> tuple[str, f
 def _speeds(
     race: Race, image: Input, step: str, goals: dict[str, float], bound: tuple[str, float]
 ) -> Iterator[Figure]:
-    name = f"store import {step}" if step in STEPS else "store export"
+    name = f"store import {step}"
     rate = _rate(race, image, Satchel.name, step)
     if FASTEST in goals:
         fastest = race.fastest(step)

@@ -94,13 +94,6 @@ def warm(path: Path) -> None:
                 at += os.preadv(file.fileno(), [buffer], at)
 
 
-def cool(path: Path) -> None:
-    """Have the page cache forget a file."""
-    with path.open("rb", buffering=0) as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
 @contextlib.contextmanager
 def run_folder() -> Iterator[Path]:
     """A folder for one run, on the disk of the inputs."""

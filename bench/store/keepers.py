@@ -103,10 +103,6 @@ class Keeper(ABC):
     def put(self, image: Path) -> Run:
         """Keep an image under its file name."""
 
-    @abstractmethod
-    def get(self, name: str, target: Path) -> Run:
-        """Write the image of that name into `target`, which is not there."""
-
     def files(self) -> list[Path]:
         """All that it keeps."""
         found = [self.kept, *self.kept.rglob("*")]
@@ -130,40 +126,8 @@ class Satchel(Keeper):
     def put(self, image: Path) -> Run:
         return self._home("import", image, image.stem)
 
-    def get(self, name: str, target: Path) -> Run:
-        return self._home("export", name, target)
-
     def _home(self, *words: str | Path) -> Run:
         return self._run(Path(sys.executable).parent / "satchel-home", "--store", self.kept, *words)
-
-
-class SatchelSettled(Satchel):
-    """What the background does after an import is not in its time, but in its size."""
-
-    name = "satchel, settled"
-
-    def put(self, image: Path) -> Run:
-        run = super().put(image)
-        self._home("settle")
-        return run
-
-
-class Copy(Keeper):
-    name = "cp --sparse"
-    program = "cp"
-    deduplicates = False
-
-    def init(self) -> None:
-        self.kept.mkdir()
-
-    def put(self, image: Path) -> Run:
-        return self._run("cp", "--sparse=always", image, self.kept / image.stem)
-
-    def get(self, name: str, target: Path) -> Run:
-        return self._run("cp", "--sparse=always", self.kept / name, target)
-
-    def bytes(self) -> int:
-        return sum(path.stat().st_blocks * 512 for path in self.kept.iterdir())
 
 
 class Borg(Keeper):
@@ -180,11 +144,6 @@ class Borg(Keeper):
             "--files-cache=disabled", where, image.name, cwd=image.parent,
         )  # fmt: skip
 
-    def get(self, name: str, target: Path) -> Run:
-        run = self._borg("extract", "--sparse", f"{self.kept}::{name}")
-        next(self.folder.glob(f"{name}.*")).replace(target)
-        return run
-
     def _borg(self, *words: str | Path, cwd: Path | None = None) -> Run:
         return self._run(
             "borg", *words, cwd=cwd, BORG_BASE_DIR=str(self.folder / "base"),
@@ -200,119 +159,3 @@ class BorgFixed(Borg):
 class BorgBlocks(Borg):
     name = "borg, 4 KB chunks, lz4"
     chunker = "fixed,4096"
-
-
-class Restic(Keeper):
-    name = "restic"
-    program = "restic"
-
-    def init(self) -> None:
-        self._restic("init", "--repository-version=2")
-
-    def put(self, image: Path) -> Run:
-        return self._restic("backup", "--tag", image.stem, image.name, cwd=image.parent)
-
-    def get(self, name: str, target: Path) -> Run:
-        run = self._restic("restore", "latest", "--tag", name, "--target", self.folder / "out")
-        next((self.folder / "out").rglob(f"{name}.*")).replace(target)
-        return run
-
-    def _restic(self, *words: str | Path, cwd: Path | None = None) -> Run:
-        return self._run(
-            "restic", "--repo", self.kept, *words, cwd=cwd, RESTIC_PASSWORD="bench",
-            RESTIC_CACHE_DIR=str(self.folder / "cache"), GOMAXPROCS=str(THREADS),
-        )  # fmt: skip
-
-
-class Casync(Keeper):
-    name = "casync"
-    program = "casync"
-
-    def init(self) -> None:
-        self.kept.mkdir()
-
-    def put(self, image: Path) -> Run:
-        index = self.kept / f"{image.stem}.caibx"
-        return self._run("casync", "make", f"--store={self.kept}", index, image)
-
-    def get(self, name: str, target: Path) -> Run:
-        index = self.kept / f"{name}.caibx"
-        return self._run("casync", "extract", f"--store={self.kept}", index, target)
-
-
-class Desync(Keeper):
-    name = "desync, 64 KB chunks"
-    program = "desync"
-
-    def init(self) -> None:
-        self.kept.mkdir()
-
-    def put(self, image: Path) -> Run:
-        index = self.kept / f"{image.stem}.caibx"
-        return self._run(
-            "desync", "make", "-n", str(THREADS), "-m", "16:64:256", "-s", self.kept, index, image
-        )
-
-    def get(self, name: str, target: Path) -> Run:
-        index = self.kept / f"{name}.caibx"
-        return self._run("desync", "extract", "-s", self.kept, index, target)
-
-
-class Zpaq(Keeper):
-    name = "zpaq -m1"
-    program = "zpaq"
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.kept = folder / "kept.zpaq"
-
-    def init(self) -> None:
-        """It begins with the first image."""
-
-    def put(self, image: Path) -> Run:
-        return self._run(
-            "zpaq", "add", self.kept, image.name, "-m1", f"-t{THREADS}", cwd=image.parent
-        )
-
-    def get(self, name: str, target: Path) -> Run:
-        return self._run("zpaq", "extract", self.kept, f"{name}.raw", "-to", target)
-
-
-class Zstd(Keeper):
-    name = "zstd -T2 -1"
-    program = "zstd"
-    deduplicates = False
-
-    def init(self) -> None:
-        self.kept.mkdir()
-
-    def put(self, image: Path) -> Run:
-        return self._run(
-            "zstd", "-q", "-1", f"-T{THREADS}", image, "-o", self.kept / f"{image.stem}.zst"
-        )
-
-    def get(self, name: str, target: Path) -> Run:
-        return self._run("zstd", "-q", "-d", self.kept / f"{name}.zst", "-o", target)
-
-
-class Qcow2(Keeper):
-    name = "qemu-img, qcow2 with zstd"
-    program = "qemu-img"
-    deduplicates = False
-
-    def init(self) -> None:
-        self.kept.mkdir()
-
-    def put(self, image: Path) -> Run:
-        return self._run(
-            "qemu-img", "convert", "-c", "-W", "-m", str(THREADS), "-f", "raw", "-O", "qcow2",
-            "-o", "compression_type=zstd", image, self.kept / f"{image.stem}.qcow2",
-        )  # fmt: skip
-
-    def get(self, name: str, target: Path) -> Run:
-        source = self.kept / f"{name}.qcow2"
-        return self._run("qemu-img", "convert", "-f", "qcow2", "-O", "raw", source, target)
-
-
-OTHERS: tuple[type[Keeper], ...] = (Restic, Casync, Desync, Zpaq, Zstd, Qcow2, Copy)
-"""Those that take long or do not deduplicate, measured where the machine has them."""

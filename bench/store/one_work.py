@@ -6,10 +6,9 @@
     checkpoint STORE FILE LEVEL    the file as the dirty blocks of a volume that was empty
     export STORE FILE              the store's one volume
     carry STORE MEDIUM             the same onto a medium that it makes
-    cache STORE RECORDS            records as they come from a peer
 
-Imports little but the engine, because the start would count. `write_root` and `write_records`
-make what it reads.
+It imports little but the engine, because its start counts. It reads the root that `write_root`
+wrote.
 """
 
 from __future__ import annotations
@@ -24,9 +23,6 @@ from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef
 
 ROOT = "root"
 """A file beside the store: the root of its volume."""
-_SENT = 256 << 10
-"""Bytes of records in one answer of a peer, about."""
-_LENGTH = 4
 
 
 def create(store: Path) -> None:
@@ -66,30 +62,12 @@ def carry(store: Path, medium: Path) -> None:
         media.commit([], [root])
 
 
-def cache(store: Path, records: Path) -> None:
-    with records.open("rb") as file, Store.open(store, level=0) as opened:
-        while length := file.read(_LENGTH):
-            opened.admit(file.read(int.from_bytes(length, "little")))
-        opened.sync()
-
-
 def write_root(store: Path, root: TableRoot) -> None:
     store.with_name(ROOT).write_text(json.dumps(root.to_json()), encoding="ascii")
 
 
 def read_root(store: Path) -> TableRoot:
     return TableRoot.from_json(json.loads(store.with_name(ROOT).read_bytes()))
-
-
-def write_records(store: Path, records: Path) -> int:
-    """What a peer with that store sends of its volume; its bytes."""
-    with Store.open(store) as opened, records.open("wb") as file:
-        refs = opened.reachable([read_root(store)])
-        piece = _SENT // BLOCK_SIZE * CHUNK_REF_SIZE
-        for start in range(0, len(refs), piece):
-            sent = opened.records(refs[start : start + piece])
-            file.write(len(sent).to_bytes(_LENGTH, "little") + sent)
-    return records.stat().st_size
 
 
 def _data_blocks(path: Path) -> list[int]:
@@ -107,7 +85,7 @@ def main(work: str, first: str, second: str, *level: str) -> None:
     if level:
         {"import": import_file, "checkpoint": checkpoint}[work](store, other, int(*level))
     else:
-        {"export": export, "carry": carry, "cache": cache}[work](store, other)
+        {"export": export, "carry": carry}[work](store, other)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Of several rounds the median counts.
 
 from __future__ import annotations
 
-import filecmp
 import shutil
 import statistics
 from collections import defaultdict
@@ -18,9 +17,7 @@ from pathlib import Path
 
 from bench.store.inputs import Input, warm
 from bench.store.keepers import Keeper, Run
-from satchel.errors import SatchelError, UnavailableError
-
-EXPORT = "export"
+from satchel.errors import UnavailableError
 
 
 class Race:
@@ -62,19 +59,6 @@ class Race:
             self.sizes[keeper.name, step] = keeper.bytes()
         if between is not None:
             between()
-
-    def get(self, entered: Sequence[Keeper], step: str, before: Callable[[Path], object]) -> None:
-        """Everybody gives back the image of a step. before: done with each file that is kept.
-        Raises SatchelError when it is another one."""
-        for keeper in entered:
-            for path in keeper.files():
-                before(path)
-            target = keeper.folder / "exported"
-            export = f"{EXPORT}, {before.__name__}"
-            self.runs[keeper.name, export].append(keeper.get(step, target))
-            if not filecmp.cmp(target, self._inputs[step].path, shallow=False):
-                raise SatchelError(f"{keeper.name} gave back other bytes than it was given")
-            target.unlink()
 
     def leave(self, entered: Sequence[Keeper]) -> None:
         for keeper in entered:

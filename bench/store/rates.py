@@ -9,7 +9,6 @@ throughout on a disk without a limit.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import tempfile
@@ -17,11 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.device import mounted, run, slow_device
 from bench.harness import Figure, figure
 from bench.store import keepers, one_work
 from bench.store.inputs import Input, make_inputs, run_folder, warm
-from bench.store.media import write_file
 from bench.store.throttled import Disk, throttled_disk
 
 GOAL = 0.85
@@ -29,14 +26,11 @@ RATES = (60, 150, 500, 1500)
 """MB/s of disks."""
 STICKS = (8, 30)
 """MB/s of media."""
-HARD_DISK = 120, 0.008
-"""MB/s of a hard disk, and seconds that its head takes to move."""
 LEVELS = (0, -3, 1)
 STICK_LEVELS = (1, 5, 12)
 
 _NAME = "bench.store.one_work"
 _STORE = "store"
-_HARD_DISK_SIZE = 4 << 30
 
 
 @dataclass(frozen=True)
@@ -67,31 +61,6 @@ def stick_figures(quick: bool) -> Iterator[Figure]:
             disk.limit(rate)
             taken = _measured(disk, "carry", folder / _STORE, "medium")
             yield from _against_bound(f"medium of {rate} MB/s", image, rate, taken, by_level)
-
-
-def hard_disk_figures(quick: bool) -> Iterator[Figure]:
-    """A surrogate's cache on a hard disk, as records come from a peer faster than it writes.
-    Needs root."""
-    image = make_inputs(quick)["first"]
-    rate, seek = HARD_DISK
-    with run_folder() as folder:
-        _prepare(folder, image)
-        size = one_work.write_records(folder / _STORE, folder / "records")
-        with _slow_disk(folder, rate, seek) as root:
-            store = root / _STORE
-            one_work.create(store)
-            argv = _argv("cache", store, folder / "records")
-            taken = keepers.run(argv, folder, _environment())
-            plain = write_file(root / "plain", size)
-    made = Taken(size, taken.seconds, taken.processor)
-    yield figure(
-        f"cache on a hard disk of {rate} MB/s and {seek * 1e3:.0f} ms",
-        size / 1e6 / made.seconds,
-        "MB/s",
-        against=("one file of as many bytes, synced", size / 1e6 / plain),
-        at_least=GOAL,
-        bound=("the longer of disk and processors", size / 1e6 / bound(rate, made)),
-    )
 
 
 def _stored(disk: Disk, work: str, image: Input) -> Iterator[Figure]:
@@ -180,14 +149,3 @@ def _argv(work: str, *arguments: str | Path) -> list[str | Path]:
 
 def _environment() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-
-
-@contextlib.contextmanager
-def _slow_disk(folder: Path, rate: int, seek: float) -> Iterator[Path]:
-    """An ext4 on a disk whose head moves (slow_device.py)."""
-    image, disk, root = folder / "image", folder / "device", folder / "mount"
-    with image.open("wb") as file:
-        file.truncate(_HARD_DISK_SIZE)
-    run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(image))
-    with slow_device(disk, image, seek=seek, rate=rate * 1e6), mounted(disk, root):
-        yield root

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sealed medium against one in clear: what a checkpoint writes, and what a resume reads.
 
-Both in turn in each round, on the model of a stick of bench/store/media.py, with as much noise as
-text. A resume takes records
-in batches, as a surrogate asks for them, and admits them to an empty store.
+Each round measures both in turn on a modelled stick (bench/store/stick.py), with as much noise as
+text. A resume reads records in batches, as a surrogate does, and admits them to an empty store.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from bench.harness import Figure, figure
 from bench.store.inputs import run_folder
-from bench.store.media import carry, exhaust, modelled
+from bench.store.stick import carry, exhaust, modelled
 from chunkstore import Media, SealKeys, Store, TableRoot, new_seal
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
 

@@ -8,17 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 from bench.harness import Figure
 from bench.uplink.batching import batching
-from bench.uplink.crawls import crawls
 from bench.uplink.day import day
 from bench.uplink.entries import entries
 from bench.uplink.kept import kept
-from bench.uplink.whole import whole
 
 PARTS: Mapping[str, Callable[[bool], Iterator[Figure]]] = {
     "batching": batching,
-    "crawls": crawls,
     "day": day,
     "entries": entries,
     "kept": kept,
-    "whole": whole,
 }

@@ -58,10 +58,6 @@ class World:
             raise SatchelError(f"{argv[0]} failed", why=str(done.stderr)[-300:])
         return taken
 
-    def wait_stale(self) -> None:
-        """Until nothing that is kept is fresh, and the link is quiet."""
-        time.sleep(FRESH_SECONDS + 0.5)
-
 
 @contextlib.contextmanager
 def world(

@@ -1,29 +1,30 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""File sessions of applications: they outlive the application, and move between nodes.
+"""File sessions: the files that an application or a guest has open, which move between nodes.
 
-- session: the files that an application has open, their positions, and the writes that home has
-  perhaps not yet (OFS, Section 3.2: session management)
+- session: open files, their positions, and the writes that home may lack
 - handoff: a session on its way from one node to another (MEFS, Table I)
-- dirty queue: operations that came to the old node during a handoff
-- delayed queue: operations that came to the new node before it had the dirty queue
+- dirty queue: operations that reach the old node during a handoff
+- delayed queue: operations that reach the new node before the session
 
-    session = Session(node, "editor", Path("editor.session"))
-    file = session.open("notes", os.O_RDWR | os.O_CREAT)
-    session.write(file, b"dear diary")
-    # kill -9, and the application starts again
-    session = Session(node, "editor", Path("editor.session"))
-    session.write(file, b", today")       # where it was
-
-Modules: records (what a session is on disk and on the wire), store (the file), session, host (the
-sessions of a node, and handoffs), mobile (an application that goes from host to host).
+docs/examples/handoff shows an application that moves. Guests move by `guestfiles`, which uses the
+records. Modules: records (a session on the wire), session, host (the sessions of a node, and the
+three calls), transport (how a handoff crosses a connection).
 """
 
-from shares.session.host import Handoff, HandoffOver, Host, Mode
-from shares.session.mobile import MobileSession
+from shares.session.host import HandoffOver, HandoffRefused, Host, Mode
 from shares.session.records import VERSION as SESSION_VERSION
-from shares.session.records import Answer, File, Head, Kind, Operation, Record, pack_all, unpack
-from shares.session.session import Session, SessionDamaged
+from shares.session.records import (
+    Answer,
+    File,
+    Handoff,
+    Head,
+    Kind,
+    Operation,
+    Record,
+    pack_all,
+    unpack,
+)
 
 __all__ = [
     "SESSION_VERSION",
@@ -31,15 +32,13 @@ __all__ = [
     "File",
     "Handoff",
     "HandoffOver",
+    "HandoffRefused",
     "Head",
     "Host",
     "Kind",
-    "MobileSession",
     "Mode",
     "Operation",
     "Record",
-    "Session",
-    "SessionDamaged",
     "pack_all",
     "unpack",
 ]

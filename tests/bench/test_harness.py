@@ -65,10 +65,10 @@ def test_a_bench_without_figures_of_its_own_has_its_parts(monkeypatch: pytest.Mo
 def test_a_part_of_a_bench_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     store = importlib.import_module(BENCHES["store"])
     monkeypatch.setitem(
-        store.PARTS, "size", lambda quick: iter([figure("size", float(quick), "MB")])
+        store.PARTS, "import", lambda quick: iter([figure("import", float(quick), "MB")])
     )
-    assert [each.value for each in figures_of("store.size", quick=True)] == [1.0]
-    assert [each.value for each in figures_of("store.size")] == [0.0]
+    assert [each.value for each in figures_of("store.import", quick=True)] == [1.0]
+    assert [each.value for each in figures_of("store.import")] == [0.0]
     with pytest.raises(NotFoundError, match=r"no part moon; there is .*store\.import"):
         figures_of("store.moon")
     with pytest.raises(NotFoundError, match="only the whole of link"):

@@ -61,8 +61,8 @@ def test_a_move_is_bounded_by_the_slowest_link_that_it_used() -> None:
 def test_the_host_is_the_first_line_of_a_bench_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     store = importlib.import_module(BENCHES["store"])
     made = (figure(name, 1.0, "MB") for name in ("first", "second"))
-    monkeypatch.setitem(store.PARTS, "size", lambda quick: made)
-    done = CliRunner().invoke(program, ["store.size", "--quick"], standalone_mode=False)
+    monkeypatch.setitem(store.PARTS, "import", lambda quick: made)
+    done = CliRunner().invoke(program, ["store.import", "--quick"], standalone_mode=False)
     lines = [json.loads(line) for line in done.output.splitlines()]
     assert [line.get("name") for line in lines] == [None, "first", "second"]
     assert ["host" in line for line in lines] == [True, False, False]

@@ -175,6 +175,6 @@ def test_a_session_is_files_that_are_open() -> None:
     opened.note(asked(Opcode.OPEN, 9, struct.pack("<II", 0, 0)), entry)  # nobody knows its name
     session = opened.session("guest")
     assert files_of(session) == [File(3, 7, os.O_WRONLY, 0, b"a")]
-    for wrong in (b"", session[:-1], pack_all([Head(1, b"x"), Operation(1, 3, 3, 1, b"")])):
+    for wrong in (b"", session[:-1], pack_all([Head(1, b"x"), Operation(3, 3, 1, b"")])):
         with pytest.raises(IntegrityError):
             files_of(wrong)

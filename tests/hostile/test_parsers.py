@@ -154,7 +154,7 @@ SENT = Flush(FileId(7), 3, 2, (3, 4), b"a".ljust(4096, b"\0") + bytes(4096))
 SENT_COMPRESSED = Flush(FileId(7), 3, 1, (3,), b"words\n" * 682 + b"more")
 LOGGED = Log(FileId(7), 3, 1, 904, b"new\0")
 
-SESSION = pack_session([Head(1, b"editor"), File(3, 7, 2, 11, b"notes"), Written(2, 3, 5, b"x")])
+SESSION = pack_session([Head(1, b"editor"), File(3, 7, 2, 11, b"notes"), Written(3, 5, b"x")])
 
 GPT = (
     bytes(446) + struct.pack("<B3xB3xII", 0, 0xEE, 1, 9) + bytes(48) + b"\x55\xaa"

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -95,10 +96,12 @@ bool MayGoUnnoticed(const Fault& kind, const std::string& call) {
   return call == "rename /store/index/LOG";
 }
 
+// By day every `stride`th site fails, others each day; nightly all of them.
 void FailEverySite(const Fault& kind, uint64_t stride) {
   const uint64_t sites = Sites(kind.calls);
   ASSERT_GT(sites, 100u);
   if (std::getenv("SATCHEL_NIGHTLY") != nullptr) stride = 1;
+  const uint64_t today = static_cast<uint64_t>(std::time(nullptr)) / 86400 % stride;
   uint64_t reached = 0;
   uint64_t noticed = 0;
   std::map<std::string, int> unnoticed;
@@ -106,10 +109,10 @@ void FailEverySite(const Fault& kind, uint64_t stride) {
   std::atomic<uint64_t> next{0};
   std::atomic<int> faults{0};
   const auto work = [&] {
-    for (uint64_t site = next += stride; site < sites + stride && faults < 5;
+    for (uint64_t site = next += stride; site + today < sites + stride && faults < 5;
          site = next += stride) {
       Fault fault = kind;
-      fault.site = site - stride;
+      fault.site = site - stride + today;
       const Outcome outcome = RunWith(fault);
       const std::lock_guard lock(mutex);
       reached += outcome.reached ? 1 : 0;
@@ -140,27 +143,27 @@ Fault Kind(Fault::Calls calls, bool for_good, bool partial, int error) {
 }
 
 TEST(Faults, AWriteOrSyncThatFailsOnce) {
-  FailEverySite(Kind(Fault::Calls::kChanges, false, false, EIO), 1);
+  FailEverySite(Kind(Fault::Calls::kChanges, false, false, EIO), 5);
 }
 
 TEST(Faults, AWriteThatIsShortOnceForLackOfSpace) {
-  FailEverySite(Kind(Fault::Calls::kChanges, false, true, ENOSPC), 1);
+  FailEverySite(Kind(Fault::Calls::kChanges, false, true, ENOSPC), 5);
 }
 
 TEST(Faults, ADiskThatIsFullFromSomeWriteOn) {
-  FailEverySite(Kind(Fault::Calls::kChanges, true, true, ENOSPC), 1);
+  FailEverySite(Kind(Fault::Calls::kChanges, true, true, ENOSPC), 5);
 }
 
 TEST(Faults, ADiskThatTakesNoMoreWrites) {
-  FailEverySite(Kind(Fault::Calls::kChanges, true, false, EROFS), 1);
+  FailEverySite(Kind(Fault::Calls::kChanges, true, false, EROFS), 5);
 }
 
 TEST(Faults, AReadThatFailsOnce) {
-  FailEverySite(Kind(Fault::Calls::kReads, false, false, EIO), 7);
+  FailEverySite(Kind(Fault::Calls::kReads, false, false, EIO), 14);
 }
 
 TEST(Faults, ADiskThatCannotBeReadAnyMore) {
-  FailEverySite(Kind(Fault::Calls::kReads, true, false, EIO), 7);
+  FailEverySite(Kind(Fault::Calls::kReads, true, false, EIO), 14);
 }
 
 // What is settled when the error comes is no longer where the map of an attached volume says.

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What needs the engine built in another way: threads under ThreadSanitizer, and the fuzzers.
 
-The fuzzers run for a minute altogether, as many at once as there are processors, with a fixed seed;
-SATCHEL_FUZZ_SECONDS is another time, and CI's is 120. `scripts/fuzz` runs one of them for longer.
+The fuzzers run for 40 s altogether, as many at once as there are processors, with a fixed seed;
+SATCHEL_FUZZ_SECONDS is another time. `scripts/fuzz` runs one of them for longer.
 A nightly run tries 50 million inputs, others each time; SATCHEL_FUZZ_INPUTS is another number.
 """
 
@@ -31,7 +31,7 @@ THREADED = [
 ]
 FUZZERS = sorted(path.stem for path in (ROOT / "tests/native/fuzz").glob("*.cc"))
 FUZZERS.remove("seeds")
-FUZZ_SECONDS = float(os.environ.get("SATCHEL_FUZZ_SECONDS", "60"))
+FUZZ_SECONDS = float(os.environ.get("SATCHEL_FUZZ_SECONDS", "40"))
 FUZZ_INPUTS = int(os.environ.get("SATCHEL_FUZZ_INPUTS", "50_000_000"))
 ALWAYS_MADE = 1000
 """Inputs that even the slowest fuzzer tries in its share of the time."""

@@ -1,272 +1,220 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions that outlive their application, and that move between nodes."""
+"""File sessions of applications, and how they move between nodes."""
 
 from __future__ import annotations
 
+import errno
 import os
-import random
+import socket
 import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from homeserver.shares import Shares
-from shares.home import ShareRecord, Suspect
+from satchel.errors import ConflictError, IntegrityError, StateError
 from shares.node import open_file
-from shares.session import HandoffOver, Host, Kind, MobileSession, Mode, Operation, Session
-from tests.homeserver.shares import session_program
-from tests.homeserver.shares.conftest import LEASE, Home
+from shares.session import Answer, HandoffOver, HandoffRefused, Host, Kind, Mode, Operation
+from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
 
 RATE = 200
-LINES = 400
+APP = "app"
+CREATE = os.O_RDWR | os.O_CREAT
 REPOSITORY = Path(__file__).parents[3]
+EXAMPLE = REPOSITORY / "docs" / "examples" / "handoff" / "handoff.py"
 
 
 def lines(count: int) -> bytes:
     return b"".join(b"%08d\n" % line for line in range(count))
 
 
-# An application that is killed.
+def asks(host: Host, kind: Kind, number: int, value: int = 0, data: bytes = b"") -> Answer:
+    """Return the answer to an operation that succeeds."""
+    answer = host.ask(APP, Operation(kind, number, value, data)).result(60)
+    assert not answer.error, os.strerror(answer.error)
+    return answer
 
 
-def test_an_application_that_is_killed_finds_offsets_and_writes(
-    home: Home, short_path: Path, tmp_path: Path
-) -> None:
-    """At random moments, by SIGKILL, with its node in it: what it was told is written is there, and
-    once."""
-    home.add()
-    chance = random.Random(5)
-    kills, told = 0, -1
-    for turn in range(40):
-        kill_at = told + chance.randrange(20, 90) if kills < 6 else LINES
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                session_program.__name__,
-                str(short_path / "s"),
-                str(tmp_path / "app.session"),
-                str(tmp_path / f"buffer{turn}"),
-                str(LINES),
-            ],
-            cwd=REPOSITORY,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        begun = process.stdout.readline().split()
-        assert begun[0] == "position"
-        at = int(begun[1]) // session_program.WIDTH
-        assert at in {told + 1, told + 2}, "it goes on where it was told that it was"
-        for line in process.stdout:
-            if line.strip() == "end":
-                break
-            told = int(line)
-            if told >= kill_at and process.poll() is None:
-                kill_at = LINES
-                process.kill()
-                kills += 1
-        process.stdout.close()
-        code = process.wait(60)
-        if code == 0:
-            break
-        told = max(told, at - 1)
-    assert kills > 3, "too few were killed before they were done"
-    assert (home.root / "log").read_bytes() == lines(LINES)
-    assert not (tmp_path / "app.session").exists()
+def fails(host: Host, kind: Kind, number: int, value: int = 0, data: bytes = b"") -> int:
+    """Return the errno of an operation that fails."""
+    error = host.ask(APP, Operation(kind, number, value, data)).result(60).error
+    assert error
+    return error
 
 
-def test_what_was_not_home_is_written_when_the_session_goes_on(home: Home, tmp_path: Path) -> None:
-    home.add()
-    lost = home.join("app")
-    session = Session(lost.node, "app", tmp_path / "s")
-    file = session.open("f", os.O_RDWR | os.O_CREAT)
-    session.write(file, b"first ")
-    session.sync(file)
-    lost.cut_off()
-    threading.Thread(target=lambda: session.write(file, b"second"), daemon=True).start()
-    assert eventually(lambda: b"second" in (tmp_path / "s").read_bytes())
-    kept = (tmp_path / "s").read_bytes()
-    (tmp_path / "copy").write_bytes(kept)
-    again = Session(home.join("app").node, "app", tmp_path / "copy")
-    assert again.found
-    assert again.position(file) == 12
-    again.end()
-    assert (home.root / "f").read_bytes() == b"first second"
+def move(old: Host, new: Host) -> int:
+    """Hand the session over; the number of operations that waited."""
+    here, there = socket.socketpair()
+    with here, there, ThreadPoolExecutor(1) as pool:
+        restored = pool.submit(new.restore_handoff, APP, there)
+        old.send_handoff(old.prepare_handoff(APP), here)
+        return restored.result(60)
 
 
 def test_a_session_has_the_calls_of_files(home: Home) -> None:
     home.add()
-    session = Session(home.join("app").node, "app")
-    assert not session.found
-    file = session.open("f", os.O_RDWR | os.O_CREAT)
-    other = session.open("f", os.O_RDONLY)
-    assert session.write(file, b"0123456789") == 10
-    assert session.read(other, 4) == b"0123"
-    session.seek(file, 2)
-    assert session.read(file, 3) == b"234"
-    session.truncate(file, 4)
-    assert session.read(other, 100) == b""
-    added = session.open("f", os.O_WRONLY | os.O_APPEND)
-    session.write(added, b"!")
-    session.seek(other, 0)
-    assert session.read(other, 100) == b"0123!"
-    with pytest.raises(OSError, match="descriptor"):
-        session.write(other, b"x")
-    with pytest.raises(FileNotFoundError):
-        session.open("nothing", os.O_RDONLY)
-    session.close(other)
-    with pytest.raises(OSError, match="descriptor"):
-        session.read(other, 1)
-    assert session.files() == {file: "f", added: "f"}
-    session.end()
-
-
-# Moves.
+    host = Host(home.join("app").node)
+    host.begin(APP)
+    asks(host, Kind.OPEN, 3, CREATE, b"f")
+    asks(host, Kind.OPEN, 4, os.O_RDONLY, b"f")
+    assert asks(host, Kind.WRITE, 3, data=b"0123456789").value == 10
+    assert asks(host, Kind.READ, 4, 4).data == b"0123"
+    asks(host, Kind.SEEK, 3, 2)
+    assert asks(host, Kind.READ, 3, 3).data == b"234"
+    asks(host, Kind.TRUNCATE, 3, 4)
+    assert asks(host, Kind.READ, 4, 100).data == b""
+    asks(host, Kind.OPEN, 5, os.O_WRONLY | os.O_APPEND, b"f")
+    asks(host, Kind.WRITE, 5, data=b"!")
+    asks(host, Kind.SEEK, 4, 0)
+    assert asks(host, Kind.READ, 4, 100).data == b"0123!"
+    assert fails(host, Kind.WRITE, 4, data=b"x") == errno.EBADF
+    assert fails(host, Kind.OPEN, 6, os.O_RDONLY, b"nothing") == errno.ENOENT
+    assert fails(host, Kind.OPEN, 5, os.O_RDONLY, b"f") == errno.EBADF
+    asks(host, Kind.CLOSE, 4)
+    assert fails(host, Kind.READ, 4, 1) == errno.EBADF
+    with pytest.raises(ConflictError):
+        host.begin(APP)
 
 
 def test_the_dirty_queue_and_the_delayed_one(home: Home) -> None:
-    """MEFS, Figure 5: what comes to the old node waits and is done by the new one, before what came
-    there."""
+    """MEFS, Figure 5: an operation that reaches the old node waits, and the new node does it before
+    those that reached the new node."""
     home.add()
     old, new = Host(home.join("edge1").node), Host(home.join("edge2").node)
-    old.begin("app")
-    flags = os.O_RDWR | os.O_CREAT
-    old.ask("app", Operation(1, Kind.OPEN, 3, flags, b"f")).result()
-    assert old.ask("app", Operation(2, Kind.WRITE, 3, 0, b"one ")).result().value == 4
-    new.expect_handoff("app")
-    handoff = old.prepare_handoff("app")
-    dirty = old.ask("app", Operation(3, Kind.WRITE, 3, 0, b"two "))
-    delayed = new.ask("app", Operation(4, Kind.WRITE, 3, 0, b"three"))
-    assert (old.mode("app"), new.mode("app")) == (Mode.HANDOFF, Mode.RESTORE)
-    assert not dirty.done()
-    assert not delayed.done()
-    sent: list[bytes] = []
-    old.send_handoff(handoff, sent.append)
-    assert new.restore_handoff("app", sent[0]) == 2, "one of each queue"
-    assert (old.mode("app"), new.mode("app")) == (Mode.GONE, Mode.NORMAL)
+    old.begin(APP)
+    asks(old, Kind.OPEN, 3, CREATE, b"f")
+    assert asks(old, Kind.WRITE, 3, data=b"one ").value == 4
+    here, there = socket.socketpair()
+    with here, there, ThreadPoolExecutor(1) as pool:
+        restored = pool.submit(new.restore_handoff, APP, there)
+        handoff = old.prepare_handoff(APP)
+        dirty = old.ask(APP, Operation(Kind.WRITE, 3, data=b"two "))
+        assert eventually(lambda: APP in new._sessions)
+        delayed = new.ask(APP, Operation(Kind.WRITE, 3, data=b"three"))
+        assert (old.mode(APP), new.mode(APP)) == (Mode.HANDOFF, Mode.RESTORE)
+        assert not dirty.done()
+        assert not delayed.done()
+        old.send_handoff(handoff, here)
+        assert restored.result(60) == 2, "one of each queue"
+    assert (old.mode(APP), new.mode(APP)) == (Mode.GONE, Mode.NORMAL)
     with pytest.raises(HandoffOver):
-        dirty.result(1)
+        old.ask(APP, Operation(Kind.READ, 3, 1))
     assert delayed.result(1).position == 13
-    assert new.ask("app", Operation(3, Kind.WRITE, 3, 0, b"two ")).result(1).value == 4
+    assert (dirty.result(1).value, dirty.result(1).position) == (4, 8)
     with open_file(home.join("other").node, "f") as file:
         assert file.read() == "one two three"
 
 
+def test_what_home_lacks_goes_along_when_the_old_node_is_lost(home: Home) -> None:
+    home.add()
+    lost, new = home.join("edge1"), Host(home.join("edge2").node)
+    old = Host(lost.node)
+    old.begin(APP)
+    asks(old, Kind.OPEN, 3, CREATE, b"f")
+    asks(old, Kind.WRITE, 3, data=b"first ")
+    asks(old, Kind.SYNC, 3)
+    asks(old, Kind.WRITE, 3, data=b"second")
+    lost.cut_off()
+    assert move(old, new) == 0
+    assert asks(new, Kind.WRITE, 3, data=b" third").position == 18
+    asks(new, Kind.SYNC, 3)
+    assert (home.root / "f").read_bytes() == b"first second third"
+
+
 def test_a_handoff_that_nobody_takes_is_taken_back(home: Home) -> None:
     home.add()
-    old = Host(home.join("edge1").node)
-    session = MobileSession(old, "app")
-    file = session.open("f", os.O_RDWR | os.O_CREAT)
-    session.write(file, b"one ")
+    old, cut = Host(home.join("edge1").node), home.join("edge2")
+    old.begin(APP)
+    asks(old, Kind.OPEN, 3, CREATE, b"f")
+    asks(old, Kind.WRITE, 3, data=b"one ")
 
-    class Full(Host):
-        def restore_handoff(self, name: str, data: bytes) -> int:
-            raise OSError(28, "no room")
+    new = Host(cut.node)
 
-    with pytest.raises(OSError, match="no room"):
-        session.move(Full(home.join("edge2").node))
-    session.write(file, b"two")
-    session.seek(file, 0)
-    assert session.read(file, 100) == b"one two"
+    def no_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    cut.node.open = no_room  # type: ignore[method-assign,assignment]
+    here, there = socket.socketpair()
+    with here, there, ThreadPoolExecutor(1) as pool:
+        restored = pool.submit(new.restore_handoff, APP, there)
+        handoff = old.prepare_handoff(APP)
+        waits = old.ask(APP, Operation(Kind.WRITE, 3, data=b"two"))
+        with pytest.raises(HandoffRefused):
+            old.send_handoff(handoff, here)
+        with pytest.raises(OSError, match="no room"):
+            restored.result(60)
+    with pytest.raises(StateError):
+        old.prepare_handoff(APP)
+    old.cancel_handoff(handoff)
+    assert waits.result(1).position == 7
+    asks(old, Kind.SEEK, 3, 0)
+    assert asks(old, Kind.READ, 3, 100).data == b"one two"
 
 
-def at_a_rate(session: MobileSession, file: int, until: threading.Event) -> int:
-    """Write numbered lines, RATE a second, without waiting for answers; how many."""
-    began = time.monotonic()
-    posted: list[int] = []
-    while not until.is_set():
-        posted.append(session.post(Kind.WRITE, file, data=b"%08d\n" % len(posted)))
-        time.sleep(max(0.0, began + len(posted) / RATE - time.monotonic()))
-    assert all(session.result(each).value == 9 for each in posted)
-    return len(posted)
+@pytest.mark.parametrize("sent", [b"", b"\7", bytes(8), b"\5" + bytes(7) + b"wrong", b"\377" * 8])
+def test_half_a_handoff_is_none(home: Home, sent: bytes) -> None:
+    home.add()
+    new = Host(home.join("edge2").node)
+    here, there = socket.socketpair()
+    with there, ThreadPoolExecutor(1) as pool:
+        restored = pool.submit(new.restore_handoff, APP, there)
+        assert eventually(lambda: APP in new._sessions)
+        waits = new.ask(APP, Operation(Kind.READ, 3, 1))
+        here.sendall(sent)
+        here.close()
+        with pytest.raises((OSError, IntegrityError)):
+            restored.result(60)
+    with pytest.raises(HandoffOver):
+        waits.result(1)
+    new.begin(APP)
 
 
 def test_an_application_moves_while_it_writes_and_loses_nothing(home: Home) -> None:
     home.add()
     hosts = [Host(home.join(f"edge{turn}").node) for turn in (1, 2)]
-    session = MobileSession(hosts[0], "app")
-    file = session.open("f", os.O_RDWR | os.O_CREAT)
+    hosts[0].begin(APP)
+    asks(hosts[0], Kind.OPEN, 3, CREATE, b"f")
     stop = threading.Event()
+
+    def write_at_a_rate() -> int:
+        """Write numbered lines, RATE a second, without waiting for answers; how many."""
+        began = time.monotonic()
+        answers: list[Future[Answer]] = []
+        at = 0
+        while not stop.is_set():
+            write = Operation(Kind.WRITE, 3, data=b"%08d\n" % len(answers))
+            try:
+                answers.append(hosts[at].ask(APP, write))
+            except HandoffOver:
+                at = 1 - at
+                continue
+            time.sleep(max(0.0, began + len(answers) / RATE - time.monotonic()))
+        assert all(answer.result(60).value == 9 for answer in answers)
+        return len(answers)
+
     with ThreadPoolExecutor(1) as pool:
-        written = pool.submit(at_a_rate, session, file, stop)
-        for turn in range(1, 7):
+        written = pool.submit(write_at_a_rate)
+        for turn in range(6):
             time.sleep(0.3)
-            session.move(hosts[turn % 2])
+            move(hosts[turn % 2], hosts[1 - turn % 2])
         stop.set()
         count = written.result(60)
-    session.sync(file)
+    asks(hosts[0], Kind.SYNC, 3)
     assert count > RATE / 2
     assert (home.root / "f").read_bytes() == lines(count)
-    session.close(file)
+    asks(hosts[0], Kind.CLOSE, 3)
 
 
-def test_the_old_node_is_lost_in_the_middle_and_nothing_is(home: Home) -> None:
-    """Home goes on without it from its log, and the new one does again what home has perhaps
-    not."""
+def test_the_example_moves_and_loses_nothing(home: Home, short_path: Path, tmp_path: Path) -> None:
     home.add()
-    lost = home.join("edge1")
-    session = MobileSession(Host(lost.node), "app")
-    file = session.open("f", os.O_RDWR | os.O_CREAT)
-    session.write(file, b"%08d\n" % 0)
-    session.sync(file)
-    stop = threading.Event()
-    posted: list[int] = []
-
-    def write() -> None:
-        while not stop.is_set():
-            line = len(posted) + 1
-            posted.append(session.post(Kind.WRITE, file, data=b"%08d\n" % line))
-            time.sleep(1 / RATE)
-
-    thread = threading.Thread(target=write, daemon=True)
-    thread.start()
-    time.sleep(0.5)
-    lost.cut_off()
-    time.sleep(0.2)
-    session.recover(Host(home.join("edge2").node))
-    time.sleep(0.5)
-    stop.set()
-    thread.join(30)
-    assert all(session.result(each).value == 9 for each in posted)
-    session.sync(file)
-    assert (home.root / "f").read_bytes() == lines(len(posted) + 1)
-
-
-# Who says that a node is lost.
-
-
-class Told:
-    """A detector that somebody tells, say the network that nodes are in."""
-
-    def __init__(self) -> None:
-        self.dead: set[str] = set()
-
-    def over(self, node: Suspect, lease: float) -> str | None:
-        return "the network says so" if node.name in self.dead else node.over(lease * 1000)
-
-
-def test_home_takes_another_detector(home: Home, short_path: Path) -> None:
-    home.shares.close()
-    told = Told()
-    home.shares = Shares(home.shelf, short_path / "s", LEASE, told)
-    home.shares.add(ShareRecord("photos", str(home.root)))
-    lost, other = home.join("edge1"), home.join("edge2").node
-    with open_file(lost.node, "f", "wb", buffering=0) as file:
-        file.write(b"content")
-        file.sync()  # type: ignore[attr-defined]
-        lost.cut_off()
-        assert not eventually(lambda: home.share.lost_since(0), 2.5 * LEASE), "it is only silent"
-        told.dead.add("edge1")
-        assert eventually(lambda: home.share.lost_since(0))
-        (one,) = home.share.lost_since(0)
-        assert (one.name, one.why) == ("edge1", "the network says so")
-        with open_file(other, "f") as mine:
-            assert mine.read() == "content"
+    argv = [sys.executable, str(EXAMPLE), str(short_path / "s"), "photos", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    said = subprocess.check_output(argv, env=environment, text=True, timeout=120)
+    assert said == "200 lines, the session is gone at the old node\n"
+    expected = b"".join(b"line %d\n" % number for number in range(200))
+    assert (home.root / "journal").read_bytes() == expected

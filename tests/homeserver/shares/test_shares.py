@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
+from homeserver.shares import Shares
 from satchel.errors import ConflictError, NotFoundError
-from shares.home import ShareRecord
-from shares.node import Lease
+from shares.home import ShareRecord, Suspect
+from shares.node import Lease, open_file
 from shares.protocol import BLOCK
 from tests.homeserver.shares.conftest import LEASE, Home
 from tests.shares.home.test_shares import READ_WRITE, make
@@ -127,3 +129,32 @@ def test_a_log_record_of_ten_bytes_takes_less_than_400_on_the_wire(home: Home) -
     per_write = sum(counted) / logged
     print(f"{counted[0] / logged:.0f} bytes to home, {counted[1] / logged:.0f} back")
     assert 0 < per_write < 400
+
+
+class Told:
+    """A detector that somebody tells, say the network that nodes are in."""
+
+    def __init__(self) -> None:
+        self.dead: set[str] = set()
+
+    def over(self, node: Suspect, lease: float) -> str | None:
+        return "the network says so" if node.name in self.dead else node.over(lease * 1000)
+
+
+def test_home_takes_another_detector(home: Home, short_path: Path) -> None:
+    home.shares.close()
+    told = Told()
+    home.shares = Shares(home.shelf, short_path / "s", LEASE, told)
+    home.shares.add(ShareRecord("photos", str(home.root)))
+    lost, other = home.join("edge1"), home.join("edge2").node
+    with open_file(lost.node, "f", "wb", buffering=0) as file:
+        file.write(b"content")
+        file.sync()  # type: ignore[attr-defined]
+        lost.cut_off()
+        assert not eventually(lambda: home.share.lost_since(0), 2.5 * LEASE), "it is only silent"
+        told.dead.add("edge1")
+        assert eventually(lambda: home.share.lost_since(0))
+        (one,) = home.share.lost_since(0)
+        assert (one.name, one.why) == ("edge1", "the network says so")
+        with open_file(other, "f") as mine:
+            assert mine.read() == "content"
