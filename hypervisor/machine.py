@@ -154,9 +154,9 @@ class MachineSpec:
     memory_mib: MiB of guest RAM. disks: volume names; the order is vda, vdb ... in the guest.
     machine_type: a versioned q35. cpu_model: a named model with its version, never "host".
     accelerator: "tcg" or "kvm": what the machine runs under, or ran under when it was saved.
-    portable: whether it may go on under the other accelerator too. Its CPU has no feature that one
-        of both lacks or shows otherwise, so that it costs time under KVM: docs/decisions.md. In
-        JSON of before there were portable machines it is missing, and false.
+    portable: whether it continues under the other accelerator as well. Its CPU has only features
+        that both have and show alike, which costs time under KVM:
+        docs/decisions/2026-11-25-either-accelerator.md. Missing in older JSON, where it is false.
     shares: whether the guest has the port `org.satchel.shares`; in JSON it is there only where it
         is true, so a spec without it is what it was before there were shares. streams: likewise,
         the port `org.satchel.streams`.
