@@ -30,9 +30,10 @@ from bench.notes import (
     notes_home,
     replica_of,
 )
-from chunkstore import Below, Media, Store, records_below
+from chunkstore import Below, Store, records_below
 from homeserver import Home
 from images import Manifest
+from media import Media
 from overlay import Volume, local_resolver
 from replica import Replica
 from satchel.ids import BLOCK_SIZE

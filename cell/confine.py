@@ -3,7 +3,7 @@
 """Confines the process that calls it, for good: it goes on with a stranger's bytes.
 
 Where a cell takes a program that others have written, this is for our own code, which has its
-imports behind it and needs no namespaces: `images/apart.py` reads media with it.
+imports behind it and needs no namespaces: `media/apart.py` reads media with it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The chunk store: chunks in packs, volumes as tables of chunks, portable media.
+"""The chunk store: chunks in packs, volumes as tables of chunks.
 
 Words of this package:
 
@@ -14,7 +14,7 @@ Words of this package:
 - place: blocks named by where they are below a table page, for who lacks the page
 - block map: where each block of an attached volume is, shared with the nbdkit plugin
 - catalog: names given to roots
-- media: a removable device with packs and checkpoints; trusted by nobody
+- media engine: reads and writes packs on a removable device (the package `media`)
 
 The engine is chunkstore/core (C++17, no Python in it; its README.md says where to begin), its
 binding chunkstore/binding.
@@ -42,6 +42,7 @@ from chunkstore.engines import (
     ENGINES_HERE,
     MadeGeneration,
     MediaEngine,
+    MediaEngines,
     MediaRead,
     Root,
     Told,
@@ -70,16 +71,6 @@ from chunkstore.errors import (
     StoreUsage,
     StoreVersion,
 )
-from chunkstore.media import Generation, Layout, Media, MediaCheckpoint, MediaReport, media_uuid
-from chunkstore.mounts import (
-    MediaBusy,
-    MediaInClear,
-    await_media,
-    find_media,
-    mounted_media,
-    release_media,
-    require_sealed,
-)
 from chunkstore.page_changes import (
     PAGE_CHANGES_LIMIT,
     PageChange,
@@ -99,17 +90,6 @@ from chunkstore.reports import (
     StoreStats,
     VerifyReport,
 )
-from chunkstore.seal import (
-    MEDIA_KEY_NAMESPACE,
-    MediaRevoked,
-    MediaSealed,
-    NewSeal,
-    Seal,
-    SealedBefore,
-    SealKeys,
-    Sign,
-    new_seal,
-)
 from chunkstore.store import Buffer, Store, name_blocks, split_refs
 from chunkstore.table import MAX_VOLUME_SIZE, TableRoot
 
@@ -117,7 +97,6 @@ __all__ = [
     "ENGINES_HERE",
     "FANOUT",
     "MAX_VOLUME_SIZE",
-    "MEDIA_KEY_NAMESPACE",
     "PAGE_CHANGES_LIMIT",
     "BadRecord",
     "Below",
@@ -135,39 +114,26 @@ __all__ = [
     "FileExists",
     "FileMissing",
     "Foresight",
-    "Generation",
-    "Layout",
     "Leaf",
     "Level",
     "MadeGeneration",
-    "Media",
-    "MediaBusy",
-    "MediaCheckpoint",
     "MediaDamaged",
     "MediaEngine",
+    "MediaEngines",
     "MediaExists",
     "MediaFull",
     "MediaGone",
-    "MediaInClear",
     "MediaNotFound",
     "MediaRead",
     "MediaReadOnly",
-    "MediaReport",
-    "MediaRevoked",
-    "MediaSealed",
     "MediaVersion",
     "NameNotFound",
-    "NewSeal",
     "PageChange",
     "PageChanges",
     "PageChangesInvalid",
     "PruneReport",
     "Root",
-    "Seal",
-    "SealKeys",
-    "SealedBefore",
     "SettleReport",
-    "Sign",
     "Store",
     "StoreDamaged",
     "StoreDenied",
@@ -184,7 +150,6 @@ __all__ = [
     "Told",
     "VerifyReport",
     "answering_places",
-    "await_media",
     "compress",
     "decode_page_changes",
     "decode_places",
@@ -193,19 +158,13 @@ __all__ = [
     "dump",
     "encode_page_changes",
     "encode_places",
-    "find_media",
     "leaves_of",
-    "media_uuid",
-    "mounted_media",
     "name_blocks",
-    "new_seal",
     "one_after_other",
     "pages_missing",
     "places_missing",
     "records_below",
     "references_below",
-    "release_media",
-    "require_sealed",
     "split_refs",
     "told_pages",
 ]

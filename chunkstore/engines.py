@@ -59,5 +59,5 @@ class MediaEngines(Protocol):
     def redescribe(self, root: Path, uuid: str, key: bytes) -> None: ...
 
 
-ENGINES_HERE: MediaEngines = _core.Media
+ENGINES_HERE = _core.Media
 """In this process."""

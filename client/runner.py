@@ -14,11 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chunkstore import Media
 from client.device.limit import Limit
 from client.device.power import Power
 from client.device.settings import HOME, ClientSettings
-from client.medium.refreshing import refresh_folder
+from client.medium.fetching import refresh_folder
 from client.medium.trickle import Trickle
 from client.moves.fits import Fit, fits
 from client.moves.planner import Plan
@@ -49,6 +48,7 @@ from client.state.latest import Known, Latest, require_latest
 from client.state.log_keys import LogKeys
 from client.state.savings import Savings
 from images import Manifest
+from media import Media
 from replay.adapters import EARLY
 from satchel.errors import SatchelError, StateError, UnavailableError, UnsupportedError
 from satchel.ids import CheckpointId, OperationNumber

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cell import Cells
-from chunkstore import MEDIA_KEY_NAMESPACE, Catalog, Sign, Store, StoreFull
+from chunkstore import Catalog, Store, StoreFull
 from guestfiles import CallHost, CallKeeper, ShareHost
 from homeserver.calls.egress_doors import EgressDoors
 from homeserver.calls.guests import HomeShares
@@ -30,7 +30,8 @@ from homeserver.store import upkeep
 from homeserver.store.settling import BackgroundSettling
 from homeserver.wishes import ANYTHING, MachineWish
 from hypervisor import Driver, MachineSpec, Offer
-from images import SIGNATURE_NAMESPACE, BuiltImage, Relocated
+from images import SIGNATURE_NAMESPACE, BuiltImage
+from media import MEDIA_KEY_NAMESPACE, Relocated, Sign
 from overlay import Unpacked
 from replay import Log
 from satchel.errors import (

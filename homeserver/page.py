@@ -11,10 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from chunkstore import SealKeys, mounted_media
 from homeserver.home import Home
 from homeserver.shares import Shares
-from replay import eject_media
+from media import SealKeys, eject_media, mounted_media
 from satchel.errors import NotFoundError, SatchelError
 from wire import Lasting, Page, View
 

@@ -17,7 +17,7 @@ from satchel.retention import Policy
 from satchel.settings import require_numbers
 
 if TYPE_CHECKING:
-    from chunkstore import SealKeys
+    from media import SealKeys
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,7 @@ class HomeSettings:
     @property
     def media_keys(self) -> SealKeys:
         """The keys of sealed media that were made here."""
-        from chunkstore import SealKeys  # what talks to the daemon gets by without them
-        from images import MediaApart
+        from media import MediaApart, SealKeys
 
         return SealKeys(self.data / "media-keys", in_clear=MediaApart)
 

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     )
     from replay.diagnosis import Cause, Difference, examine, explain
     from replay.durability import Durability
-    from replay.ejecting import Ejected, eject_media
     from replay.guards import Guard, StreamRefused
     from replay.log import Log, LogBusy, LogState, OperationsCut, TornEnd
     from replay.operations import (
@@ -104,7 +103,6 @@ __all__ = [
     "Difference",
     "Durability",
     "Early",
-    "Ejected",
     "Guard",
     "Log",
     "LogBusy",
@@ -134,7 +132,6 @@ __all__ = [
     "answers_in",
     "decode_operations",
     "decode_piece",
-    "eject_media",
     "encode_answers",
     "encode_operations",
     "encode_piece",

@@ -26,8 +26,8 @@ import click
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
     "satchel", "caching", "cell", "chunkstore", "console", "hypervisor", "wire", "images",
-    "overlay", "replay", "shares", "uplink", "guestfiles", "replica", "homeserver", "surrogate",
-    "client", "testbed",
+    "overlay", "replay", "shares", "uplink", "guestfiles", "replica", "media", "homeserver",
+    "surrogate", "client", "testbed",
 )  # fmt: skip
 PROGRAMS = {
     "satchel": "client.cli",

@@ -6,7 +6,7 @@ Both serve every replica here. That gives little away: a chunk is had only by wh
 SHA-256, and what comes is verified. A peer answers on a Unix socket which this host reaches over an
 OpenSSH link of its own, or which an operator forwards; the socket offers chunks and nothing else.
 In return this host offers its cache to its peers. A medium is read by a process of its own that can
-do nothing else (images/apart.py).
+do nothing else (media/apart.py).
 """
 
 from __future__ import annotations

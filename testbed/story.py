@@ -25,9 +25,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from chunkstore import Media, SealKeys
 from console import run_program
-from images import PHRASES, read_manifest, speak
+from images import PHRASES, speak
+from media import Media, SealKeys, read_manifest
 from satchel.errors import SatchelError
 from satchel.ids import BLOCK_SIZE
 from testbed import plot

@@ -5,10 +5,10 @@
 from functools import partial
 from pathlib import Path
 
-from chunkstore import MEDIA_KEY_NAMESPACE, NewSeal, SealKeys, new_seal
 from client.device.settings import OWNER
 from homeserver import HomeSettings
 from homeserver.home import media_signing, signers_line
+from media import MEDIA_KEY_NAMESPACE, NewSeal, SealKeys, new_seal
 from wire import Identity, verify_signer
 
 

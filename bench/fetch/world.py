@@ -22,8 +22,9 @@ import flask
 from flask import Flask
 
 from bench.fetch.trace import Trace
-from chunkstore import Media, Store, TableRoot
+from chunkstore import Store, TableRoot
 from client import Foreground, Way, media_app, relay_app
+from media import Media
 from replica import Profile as AccessProfile
 from replica import Run, encode_profile, encode_working_set
 from satchel.ids import BLOCK_SIZE

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from chunkstore import ChunkMissing, Media, SealKeys, Store, TableRoot, split_refs
+from chunkstore import ChunkMissing, Store, TableRoot, split_refs
 from images import Manifest
+from media import Media, SealKeys
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef
 from wire import BATCH_LIMIT
 

@@ -18,7 +18,8 @@ import sys
 from pathlib import Path
 
 from bench.store.extents import data_extents
-from chunkstore import BlockMap, Media, Store, TableRoot
+from chunkstore import BlockMap, Store, TableRoot
+from media import Media
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef
 
 ROOT = "root"

@@ -17,7 +17,8 @@ from pathlib import Path
 from bench.harness import Figure, figure
 from bench.store.inputs import run_folder
 from bench.store.stick import carry, exhaust, modelled
-from chunkstore import Media, SealKeys, Store, TableRoot, new_seal
+from chunkstore import Store, TableRoot
+from media import Media, SealKeys, new_seal
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
 
 GOAL = 1.15

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.device import device, mounted, run
-from chunkstore import Media, Store, TableRoot
+from chunkstore import Store, TableRoot
+from media import Media
 
 RATE = 100
 """MiB/s that the stick writes: a good one."""

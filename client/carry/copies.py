@@ -13,15 +13,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from chunkstore import Media
 from client.carry.medium import MediumCopy
 from client.carry.shipping import Shipping
 from client.device.settings import HOME, ClientSettings
-from client.medium.refreshing import refresh_folder
+from client.medium.fetching import refresh_folder
 from client.session.checkpoints import Accepted, verified
 from client.session.home import HomeService
 from client.state.latest import KnownCopy, LatestCopies
-from images import Manifest, Signed
+from images import Manifest
+from media import Media, Signed
 from satchel.errors import SatchelError, UnavailableError
 from wire import Link
 

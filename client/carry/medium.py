@@ -17,10 +17,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from chunkstore import Media
-from client.medium.refreshing import Refresher, from_home
+from client.medium.fetching import from_home
 from client.session.checkpoints import candidates, require_all_of_it
-from images import Manifest, Signed
+from images import Manifest
+from media import Media, Refresher, Signed
 from satchel.errors import SatchelError, StateError
 from wire import Link
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from chunkstore import Media
 from client.carry.copies import Copies
 from client.carry.losses import Loss
 from client.carry.moving import Gone, Mover, hand_over
@@ -37,7 +36,8 @@ from client.session.checkpoints import NOTHING, Accepted, newest_at_home
 from client.session.endpoints import SurrogateEndpoint
 from client.session.home import HomeService
 from client.state.leftovers import Leftovers
-from images import Manifest, Signed
+from images import Manifest
+from media import Media, Signed
 from replay import StreamRelay
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.names import check_name

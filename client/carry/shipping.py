@@ -20,7 +20,8 @@ from client.carry.places import Offered
 from client.device.settings import HOME
 from client.session.checkpoints import newest_at_home, verified
 from client.session.home import HomeService, manifest_in
-from images import Manifest, Signed
+from images import Manifest
+from media import Signed
 from satchel.errors import ConflictError, SatchelError, UnavailableError
 from wire import Link
 

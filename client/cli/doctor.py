@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from chunkstore import Media
 from client.device.configuration import configuration
 from client.device.preflight import preflight
 from client.device.settings import HOME, ClientSettings
@@ -21,6 +20,7 @@ from client.session.checkpoints import candidates, verified
 from client.session.home import HomeService
 from console import exit_code, json_option, show, show_findings
 from images import Manifest
+from media import Media
 from replay import Log, encode_operations
 from satchel.errors import IntegrityError, UnavailableError, UnsupportedError, UsageError
 from satchel.ids import OperationNumber

@@ -10,12 +10,19 @@ from pathlib import Path
 
 import click
 
-from chunkstore import Media, await_media, find_media, media_uuid, mounted_media
 from client.device.settings import ClientSettings
 from client.medium.plugged import run_plugged
 from console import Desktop, bar, json_option, note, program_path, show
-from images import read_first, relocate
-from replay import eject_media
+from media import (
+    Media,
+    await_media,
+    eject_media,
+    find_media,
+    media_uuid,
+    mounted_media,
+    read_first,
+    relocate,
+)
 from satchel.errors import UsageError
 
 NAME_ONE = "plug one in, then `satchel config set media FOLDER`"

@@ -10,12 +10,11 @@ from typing import Any
 
 import click
 
-from chunkstore import Media
 from client.device.running import running_session, session_runs
 from client.device.settings import HOME, ClientSettings
 from client.session.endpoints import services_at_home
 from console import json_option, note, show
-from images import read_manifest
+from media import Media, read_manifest
 from satchel.errors import SatchelError
 from satchel.names import check_name
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from chunkstore import MEDIA_KEY_NAMESPACE, Media
 from client.device.settings import HOME, ClientSettings
 from console import Finding, Severity
+from media import MEDIA_KEY_NAMESPACE, Media
 from satchel.errors import SatchelError
 from wire import Links, LocalProtocolError, Peer, knows_host, read_certificate
 

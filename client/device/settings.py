@@ -20,7 +20,7 @@ from satchel.settings import SettingsError, require_numbers
 from wire import Peer, verify_signer
 
 if TYPE_CHECKING:
-    from chunkstore import SealKeys
+    from media import SealKeys
 
 HOME = "home"
 """The name of home's replica among the feeds; of no surrogate."""
@@ -136,8 +136,7 @@ class ClientSettings:
     def media_keys(self) -> SealKeys:
         """The keys of sealed media that this client opens, with its SSH key where it can."""
         # What talks to the daemon gets by without them.
-        from chunkstore import MEDIA_KEY_NAMESPACE, SealKeys
-        from images import MediaApart
+        from media import MEDIA_KEY_NAMESPACE, MediaApart, SealKeys
 
         verify = partial(
             verify_signer,

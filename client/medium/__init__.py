@@ -3,5 +3,5 @@
 """The medium in the person's hand, while sessions use it.
 
 - plugged: it comes, and sessions of its services begin
-- refreshing: it gets a newer checkpoint of home's; trickle: when a replayed service's come
+- trickle: newer checkpoints of a replayed service come onto it; fetching: from home
 """

@@ -19,11 +19,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from chunkstore import require_sealed
 from client.device.running import session_runs
 from client.device.settings import ClientSettings
 from console import Desktop
-from replay import eject_media
+from media import eject_media, require_sealed
 from satchel.errors import SatchelError, UnavailableError
 
 END_SECONDS = 60.0

@@ -19,15 +19,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chunkstore import Media
 from client.device.power import Power, Urgency
 from client.device.settings import HOME
-from client.medium.refreshing import Refresher, from_home
+from client.medium.fetching import from_home
 from client.moves.replicas import Replicas
 from client.session.feed import FINAL
 from client.session.home import HomeService
 from client.session.session import Session
-from images import Manifest, Signed, oldest_on
+from images import Manifest
+from media import Media, Refresher, Signed, oldest_on
 from satchel.errors import SatchelError, StateError
 from satchel.ids import OperationNumber
 from wire import Link, Priority

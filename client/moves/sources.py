@@ -13,10 +13,11 @@ from functools import partial
 
 from flask import Flask
 
-from chunkstore import Media, answering_places
+from chunkstore import answering_places
 from client.device.foreground import Foreground
 from client.device.pacing import Way
 from client.device.settings import HOME, ClientSettings
+from media import Media
 from wire import (
     ChunkClient,
     Lane,

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from chunkstore import Media
 from client.device.settings import HOME, OWNER
 from client.session.endpoints import compare
 from client.session.home import HomeService
 from client.session.journal import Journal, JournalGap
-from images import SIGNATURE_NAMESPACE, Manifest, Part, Signed, part_of
+from images import SIGNATURE_NAMESPACE, Manifest
+from media import Media, Part, Signed, part_of
 from replay import OperationsDoubtful
 from satchel.errors import (
     AccessError,

@@ -39,8 +39,8 @@ from wire import (
 )
 
 if TYPE_CHECKING:
-    from chunkstore import SealKeys
     from images import Manifest
+    from media import SealKeys
 
 HISTORY_BATCH = 64
 

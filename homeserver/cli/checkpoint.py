@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import click
 
-from chunkstore import find_media
 from console import json_option, show
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
+from media import find_media
 
 
 @click.command("checkpoint")

@@ -11,15 +11,6 @@ from typing import Any
 
 import click
 
-from chunkstore import (
-    Media,
-    NewSeal,
-    await_media,
-    find_media,
-    media_uuid,
-    mounted_media,
-    new_seal,
-)
 from console import Desktop, bar, json_option, note, show
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
@@ -30,7 +21,16 @@ from homeserver.media.carry import ALL_OF_IT
 from homeserver.media.doubtful import Doubtful
 from homeserver.media.plugged import sync_plugged
 from homeserver.settings import HomeSettings
-from replay import eject_media
+from media import (
+    Media,
+    NewSeal,
+    await_media,
+    eject_media,
+    find_media,
+    media_uuid,
+    mounted_media,
+    new_seal,
+)
 from satchel.errors import IntegrityError, UsageError
 from satchel.progress import Progress
 

@@ -16,10 +16,12 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from chunkstore import Media, MediaCheckpoint, MediaDamaged, MediaFull, Store, split_refs
+from chunkstore import MediaDamaged, MediaFull, Store, split_refs
 from homeserver.media.likely import Likely
-from images import (
+from media import (
     Meant,
+    Media,
+    MediaCheckpoint,
     Part,
     Signed,
     Written,

@@ -9,14 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chunkstore import (
+from chunkstore import MediaGone
+from images import Manifest
+from media import (
     Media,
     MediaCheckpoint,
-    MediaGone,
     MediaReport,
     SealKeys,
+    found_part,
+    lack_of,
+    part_of,
+    read_manifest,
+    roots_on,
 )
-from images import Manifest, found_part, lack_of, part_of, read_manifest, roots_on
 from replay import Log, logs_in
 from satchel.errors import IntegrityError, SatchelError
 from satchel.ids import OperationNumber

@@ -24,11 +24,12 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 
-from chunkstore import Media, MediaDamaged, SealKeys, Store
+from chunkstore import MediaDamaged, Store
 from homeserver.media.budget import LeftOut, budget_on, write_part
 from homeserver.media.doubtful import Doubtful
 from homeserver.services.service import Checkpoint, Service
-from images import SIGNATURE_NAMESPACE, Relocated, Written, oldest_on, relocate, write_checkpoints
+from images import SIGNATURE_NAMESPACE
+from media import Media, Relocated, SealKeys, Written, oldest_on, relocate, write_checkpoints
 from replay import Log, OperationsCut, OperationsDoubtful
 from satchel.errors import ConflictError
 from satchel.ids import OperationNumber

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from chunkstore import SealKeys, require_sealed
 from console import Desktop
-from replay import eject_media
+from media import SealKeys, eject_media, require_sealed
 from satchel.errors import SatchelError
 from satchel.progress import Progress
 

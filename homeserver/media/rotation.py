@@ -23,10 +23,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from chunkstore import Media, Seal, SealedBefore, SealKeys, Sign, new_seal
 from homeserver.media.carry import MediaOfOthers, reconcile, refuse_others
 from homeserver.media.doubtful import Doubtful
 from homeserver.services.service import Service
+from media import Media, Seal, SealedBefore, SealKeys, Sign, new_seal
 from replay import Log, remove_log
 from satchel.errors import UsageError
 from satchel.ids import OperationNumber

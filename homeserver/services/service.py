@@ -31,7 +31,8 @@ from homeserver.services.records import CheckpointShelf, ServiceRecord
 from homeserver.services.told import Told
 from homeserver.settings import HomeSettings
 from hypervisor import MachineUnsupported
-from images import SIGNATURE_NAMESPACE, Freshness, Manifest, Signed
+from images import SIGNATURE_NAMESPACE, Freshness, Manifest
+from media import Signed
 from replay import Begun, Early, Log, Operation, OperationGap, OperationsCut, Response, kept_key
 from replica import DeltaMaker, Frozen, Replica, ReplicaFailed, ReplicaState
 from satchel.errors import (

@@ -20,8 +20,9 @@ from stat import S_ISSOCK
 from typing import Any
 from urllib.parse import urlsplit
 
-from chunkstore import ChunkInvalid, Media, SealKeys, Store, find_media, split_refs
+from chunkstore import ChunkInvalid, Store, split_refs
 from homeserver.store.hurt import count_lost, lacking, needs_of
+from media import Media, SealKeys, find_media
 from satchel.errors import NotFoundError, SatchelError, UsageError
 from satchel.ids import BLOCK_SIZE, ChunkRef, chunk_id
 from satchel.paths import config_dir

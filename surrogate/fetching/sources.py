@@ -16,8 +16,8 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from chunkstore import Below, Store, encode_places, media_uuid, records_below
-from images import MediaApart
+from chunkstore import Below, Store, encode_places, records_below
+from media import MediaApart, media_uuid
 from satchel.errors import NotFoundError, SatchelError, StateError, UnavailableError
 from surrogate.fetching import Prior
 from wire import Arrivals, ChunkClient, HttpClient, PeerTimeout, PeerUnreachable, Priority

@@ -13,7 +13,10 @@ import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from chunkstore import (
+from homeserver import Home
+from homeserver.home import media_signing
+from homeserver.media.care import verify_media
+from media import (
     Media,
     MediaRevoked,
     MediaSealed,
@@ -23,9 +26,6 @@ from chunkstore import (
     media_uuid,
     new_seal,
 )
-from homeserver import Home
-from homeserver.home import media_signing
-from homeserver.media.care import verify_media
 from replay import Log
 from satchel.errors import SatchelError
 from satchel.ids import OperationNumber

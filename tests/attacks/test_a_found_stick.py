@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Media, MediaDamaged
+from chunkstore import MediaDamaged
 from client import Runner
 from client.session.checkpoints import Accepted
 from client.state.latest import StateOlder
 from homeserver.media.doubtful import Doubtful
+from media import Media
 from replay import Log, LogCorrupt, Operation, OperationsDoubtful
 from replay.segments import SEGMENT_LIMIT
 from satchel.files import NotRegular

@@ -10,21 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import (
-    Media,
-    MediaCheckpoint,
-    MediaRevoked,
-    MediaSealed,
-    SealKeys,
-    Store,
-    media_uuid,
-    new_seal,
-)
+from chunkstore import Store
 from client import Runner
 from client.session.checkpoints import Accepted
 from homeserver import Service
 from homeserver.media.care import media_contents, verify_media
 from homeserver.media.doubtful import Doubtful
+from media import Media, MediaCheckpoint, MediaRevoked, MediaSealed, SealKeys, media_uuid, new_seal
 from replay import Log, Operation, OperationsDoubtful
 from satchel.errors import UsageError
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber

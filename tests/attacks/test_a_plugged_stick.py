@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from chunkstore import Media, MediaDamaged, MediaInClear, require_sealed
+from chunkstore import MediaDamaged
 from chunkstore._native import _core
 from homeserver.media.care import media_contents, recover_media, verify_media
-from images import MediaApart, ReaderGone
-from images.apart import CHANNELS
+from media import Media, MediaApart, MediaInClear, ReaderGone, apart, require_sealed
+from media.apart import CHANNELS
 from satchel.errors import IntegrityError, UnavailableError
 from surrogate.fetching.sources import MediaSource
 from tests.chunkstore.content import flip, packs
@@ -87,6 +87,13 @@ engine.Media.open = staticmethod(Media.open)
 """
 
 
+def take_over(folder: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a reader run `code` before it confines itself."""
+    (folder / "taken_over.py").write_text(code)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(apart, "_START", apart._START.replace("main(", "import taken_over\nmain("))
+
+
 @pytest.mark.parametrize("reader, may", [(MediaApart.reading, []), (MediaApart, ["make"])])
 def test_its_reader_reads_the_stick_and_does_nothing_else(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, reader: Any, may: list[str]
@@ -99,10 +106,9 @@ def test_its_reader_reads_the_stick_and_does_nothing_else(
     secret.write_text("the host's key")
     (stick / "own").write_text("mine")
     (stick / "link").symlink_to(secret)
-    (evil / "pyrage.py").write_text(TAKEN_OVER)
+    take_over(evil, TAKEN_OVER, monkeypatch)
     words = [str(one) for one in (stick, secret, short_path / "daemon", os.getpid())]
     monkeypatch.setenv("WORDS", json.dumps(words))
-    monkeypatch.syspath_prepend(evil)
     monkeypatch.chdir(secret.parent)
     with socket.socket(socket.AF_UNIX) as daemon:
         daemon.bind(words[2])
@@ -158,8 +164,7 @@ engine.Media.open = staticmethod(Media.open)
 def test_what_it_then_says_is_damage_and_nothing_worse(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[MediaApart], object]
 ) -> None:
-    (short_path / "pyrage.py").write_text(LIES)
-    monkeypatch.syspath_prepend(short_path)
+    take_over(short_path, LIES, monkeypatch)
     media = MediaApart.reading(short_path)
     try:
         with pytest.raises(MediaDamaged):
@@ -193,8 +198,7 @@ def test_whoever_waits_for_a_reader_that_fails_is_told(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, told: type, readers: int
 ) -> None:
     """Whatever the engine makes of the bytes. As many ask at once as the reader has threads."""
-    (short_path / "pyrage.py").write_text(FAILS.replace("ERROR", error))
-    monkeypatch.syspath_prepend(short_path)
+    take_over(short_path, FAILS.replace("ERROR", error), monkeypatch)
     media = MediaApart.reading(short_path)
     try:
         with ThreadPoolExecutor(readers) as pool:
@@ -233,7 +237,7 @@ def test_a_program_that_finds_its_modules_by_itself_has_a_reader_too(short_path:
 import sys
 sys.path[:0] = {[one for one in sys.path if one]}
 from pathlib import Path
-from images import MediaApart
+from media import MediaApart
 media = MediaApart.reading(Path({str(short_path)!r}))
 print(media.chunks())
 media.close()

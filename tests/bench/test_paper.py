@@ -17,7 +17,8 @@ from bench.paper.figures import PARTS
 from bench.paper.service import HOME_ONLY, Evaluation
 from bench.paper.storage import Checkpoints
 from bench.paper.transfers import transfer, under_way
-from chunkstore import Media, MediaCheckpoint, SealKeys, Store
+from chunkstore import Store
+from media import Media, MediaCheckpoint, SealKeys
 from satchel.ids import BLOCK_SIZE
 from testbed import PAPER, TODAY, Host, measure, namespaces, story, workload
 from tests.chunkstore.content import noise, sparse_file

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Media, Store
+from chunkstore import Store
+from media import Media
 
 
 @pytest.fixture

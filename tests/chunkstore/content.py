@@ -8,8 +8,9 @@ import random
 import struct
 from pathlib import Path
 
-from chunkstore import Media, MediaCheckpoint, Store, TableRoot
+from chunkstore import Store, TableRoot
 from chunkstore._native._core import checksum64
+from media import Media, MediaCheckpoint
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, CheckpointId
 
 COLLISIONS = tuple(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import BlockMap, Media, Store, split_refs
+from chunkstore import BlockMap, Store, split_refs
+from media import Media
 from tests.chunkstore.content import COLLISIONS, fetch_all, noise, reference
 
 ONE, TWO = COLLISIONS

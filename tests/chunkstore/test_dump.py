@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import BlockMap, Media, Store, StoreDamaged, StoreUsage, dump
+from chunkstore import BlockMap, Store, StoreDamaged, StoreUsage, dump
 from chunkstore.store import split_refs
+from media import Media
 from satchel.ids import chunk_id
 from tests.chunkstore.content import commit_volumes, flip, noise, packs, reference, text
 

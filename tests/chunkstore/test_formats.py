@@ -8,8 +8,9 @@ import time
 import uuid
 from pathlib import Path
 
-from chunkstore import BlockMap, Media, Store, dump, split_refs
+from chunkstore import BlockMap, Store, dump, split_refs
 from chunkstore._native._core import checksum64
+from media import Media
 from satchel.ids import BLOCK_SIZE
 from tests.chunkstore.content import commit_volumes, noise, packs, reference, text
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Level, Media, MediaFull, Store, StoreFull
+from chunkstore import Level, MediaFull, Store, StoreFull
+from media import Media
 from satchel.ids import BLOCK_SIZE
 from tests.chunkstore.content import noise, packs, raw_record, split_records, text
 from tests.chunkstore.mounts import tmpfs

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from chunkstore import Media
 from client.carry import CarryRunner
+from media import Media
 from testbed.built import built_image
 from tests.client.carried import CarriedWorld, RedisConnection, carried_world, redis_cli
 from tests.machines import MACHINE

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Media
 from client.carry import CarryRunner
 from client.session.checkpoints import Accepted, candidates
 from client.state.latest import StateOlder
 from images import Manifest
+from media import Media
 from tests.client.test_carry import SERVICE, Kept
 from tests.leftovers import SHORT_PREFIX
 from tests.needs import requires

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from flask import Flask, request
 
-from chunkstore import MEDIA_KEY_NAMESPACE, Media, SealKeys, new_seal
 from client.device.settings import ClientSettings
 from homeserver.home import media_signing
+from media import MEDIA_KEY_NAMESPACE, Media, SealKeys, new_seal
 from satchel.settings import load
 from surrogate.operator import TOKEN
 from testbed.sshd import Sshd

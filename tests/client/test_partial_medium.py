@@ -9,17 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Media
-from client.medium.refreshing import Refresher
 from client.runner import Runner
 from client.session.checkpoints import Accepted, CheckpointPartial
 from homeserver.media.budget import write_part
 from homeserver.media.care import verify_media
 from homeserver.media.carry import sync
-from images import checkpoints_on, part_of, read_manifest, write_checkpoints
+from media import Media, Refresher, checkpoints_on, part_of, read_manifest, write_checkpoints
 from satchel.ids import BLOCK_SIZE
-from tests.client.test_refreshing import Given
 from tests.client.world import World, post
+from tests.media.test_refreshing import Given
 from tests.needs import requires
 from tests.waiting import eventually
 

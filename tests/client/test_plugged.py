@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Media
 from homeserver.media.carry import carry
+from media import Media
 from tests.client.commands import SATCHEL, Commands
 from tests.client.test_cli import Person
 from tests.client.world import World, post

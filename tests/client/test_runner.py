@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from chunkstore import Media, MediaNotFound
+from chunkstore import MediaNotFound
 from client import Runner
 from client.fronts.proxy import Proxy
 from client.moves.history import History
@@ -20,6 +20,7 @@ from client.moves.replicas import Replicas
 from client.moves.sources import media_app
 from client.session.checkpoints import CheckpointDamaged, CheckpointRefused
 from client.session.endpoints import SurrogateEndpoint
+from media import Media
 from replica import ReplicaState
 from satchel.errors import (
     AccessError,

@@ -5,8 +5,7 @@ log still has, what is there whenever the stick is pulled out."""
 
 from pathlib import Path
 
-from chunkstore import Media
-from images import read_manifest
+from media import Media, read_manifest
 from replay import Log
 from tests.client.world import World, post
 from tests.needs import requires

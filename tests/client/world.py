@@ -15,7 +15,6 @@ from typing import Any
 
 import httpx
 
-from chunkstore import Media
 from client import ClientSettings, Runner
 from client.fronts.proxy import Proxy
 from client.session.checkpoints import NOTHING, Accepted
@@ -23,6 +22,7 @@ from homeserver import Home, HomeSettings
 from homeserver.api import MAX_BODY, home_app
 from homeserver.home import signers_line
 from homeserver.media.carry import carry
+from media import Media
 from surrogate import Host, SurrogateSettings
 from surrogate.operator_api import operator_app
 from surrogate.tenant_sockets import TenantSockets

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from chunkstore import Media
 from homeserver.api import home_app
 from images import SIGNATURE_NAMESPACE, Manifest
+from media import Media
 from replay import decode_operations, encode_operations, responses_in
 from satchel.errors import (
     ConflictError,

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from chunkstore import FANOUT, Media, MediaFull, Store, leaves_of, split_refs
+from chunkstore import FANOUT, MediaFull, Store, leaves_of, split_refs
 from homeserver.media.budget import parse_size, write_part
 from homeserver.media.care import media_contents, recover_media, verify_media
-from images import Signed, checkpoints_on, part_of
+from media import Media, Signed, checkpoints_on, part_of
 from replica import Access, Profile, encode_profile, observed
 from satchel.errors import UsageError
 from satchel.ids import BLOCK_SIZE

@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from chunkstore import Media, MediaFull, MediaNotFound, MediaReadOnly, Store
+from chunkstore import MediaFull, MediaNotFound, MediaReadOnly, Store
 from homeserver import Service
 from homeserver.media import carry
 from homeserver.media.care import media_contents
 from homeserver.media.carry import MediaOfOthers
 from homeserver.services.service import Checkpoint, NotLaunched, OperationsDiffer
 from hypervisor import MachineSpec
-from images import Manifest, checkpoints_on, read_manifest, write_checkpoints
+from images import Manifest
+from media import Media, checkpoints_on, read_manifest, write_checkpoints
 from overlay import local_resolver
 from replay import Log, LogBusy, Operation, OperationGap
 from replica import Frozen, Replica

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from chunkstore import Media, Store
+from chunkstore import Store
 from homeserver.cli.dump import command
+from media import Media
 from replay import Log, Operation
 from replica import (
     RESUME,

@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from chunkstore import Catalog, Media, Store
+from chunkstore import Catalog, Store
 from homeserver.api import MAX_BODY, home_app
 from homeserver.media.care import media_contents, verify_media
 from homeserver.work import Works, WorkStopped
+from media import Media
 from satchel.progress import Progress
 from tests.homeserver.conftest import Bench, program_of
 from tests.homeserver.program import PROGRAM, Program

@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from chunkstore import Media, MediaNotFound, find_media, mounted_media
+from chunkstore import MediaNotFound
 from homeserver.api import home_app
 from homeserver.media.care import media_contents, recover_media, verify_media
 from homeserver.media.carry import ALL_OF_IT
 from homeserver.services.service import Checkpoint
 from homeserver.work import Works, WorkStopped
-from images import Manifest, write_checkpoints
+from images import Manifest
 from images.manifest import ManifestUnsupported
+from media import Media, find_media, mounted_media, write_checkpoints
 from replay import Log
 from satchel.errors import ConflictError, NotFoundError, StateError
 from tests.chunkstore.content import flip
@@ -329,14 +330,14 @@ def test_a_mount_whose_program_died_is_passed_by(
     fuse = subprocess.Popen(["nbdfuse", str(dead), "--command", "nbdkit", "-s", "null", "1M"])
     mounts = tmp_path / "mounts"
     mounts.write_text("".join(f"1 2 0:3 / {root} rw - x y rw\n" for root in (dead, media)))
-    monkeypatch.setattr("chunkstore.mounts.MOUNTS", mounts)
+    monkeypatch.setattr("media.mounts.MOUNTS", mounts)
     try:
         assert eventually(dead.is_mount)
         fuse.kill()
         fuse.wait()
         with pytest.raises(OSError, match="not connected"):
             (dead / "satchel").stat()
-        caplog.set_level(logging.DEBUG, logger="chunkstore.mounts")
+        caplog.set_level(logging.DEBUG, logger="media.mounts")
         with Media.open(media) as opened:
             uuid = opened.uuid
         assert find_media(uuid) == media

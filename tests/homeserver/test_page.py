@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from chunkstore import Media
 from homeserver.page import home_page
 from homeserver.shares import Shares, ShareShelf
+from media import Media
 from shares.home import ShareRecord
 from tests.browser import NOVNC
 from tests.chunkstore.mounts import tmpfs

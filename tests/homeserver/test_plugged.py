@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Media, new_seal
 from homeserver.api import MAX_BODY, home_app
 from homeserver.media.care import media_contents
+from media import Media, new_seal
 from satchel.errors import AccessError
 from tests.chunkstore.mounts import device
 from tests.homeserver.conftest import Bench, program_of

@@ -10,8 +10,9 @@ from pathlib import Path
 import flask
 import pytest
 
-from chunkstore import Catalog, Media, Store, split_refs
+from chunkstore import Catalog, Store, split_refs
 from homeserver.store.repair import Source, open_source, repair
+from media import Media
 from satchel.errors import NotFoundError
 from satchel.ids import CHUNK_REF_SIZE, ChunkRef, chunk_id
 from testbed.sshd import Sshd

@@ -30,7 +30,6 @@ from chunkstore import (
     TableRoot,
     decode_page_changes,
     decode_places,
-    media_uuid,
 )
 from client.device.settings import ClientSettings
 from homeserver.settings import HomeSettings
@@ -44,6 +43,7 @@ from images import (
 )
 from images.partitions import read_layout
 from images.recipe import SHIPPED
+from media import media_uuid
 from replay.batch import (
     answers_in,
     decode_operations,

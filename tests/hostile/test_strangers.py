@@ -29,9 +29,9 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import HealthCheck, seed, settings
 from zeroconf import ServiceInfo
 
-from chunkstore import MediaSealed, SealKeys, new_seal
 from client.session.proof import Proof, ProofInvalid
 from client.uplink.resolver import BadQuestion, read_question
+from media import MediaSealed, SealKeys, new_seal
 from replay.adapters import http, rfb
 from replay.operations import Operation, RecordInvalid
 from replay.secrecy import conceal, reveal

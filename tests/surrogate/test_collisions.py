@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Media
+from media import Media
 from tests.chunkstore.content import COLLISIONS, noise
 from tests.needs import requires
 from tests.surrogate.conftest import Site

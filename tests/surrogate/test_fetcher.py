@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from chunkstore import BlockState, Media, Store, StoreFull, name_blocks, split_refs
+from chunkstore import BlockState, Store, StoreFull, name_blocks, split_refs
+from media import Media
 from overlay import ReadAbandoned, Volume, create_volume
 from satchel.errors import UnavailableError
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Media, Store, TableRoot, split_refs
+from chunkstore import Store, TableRoot, split_refs
+from media import Media
 from satchel.ids import CHUNK_REF_SIZE
 from satchel.names import BadName
 from satchel.settings import SettingsError

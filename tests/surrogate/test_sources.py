@@ -12,11 +12,12 @@ from pathlib import Path
 import flask
 import pytest
 
-from chunkstore import Below, Media, Store, TableRoot, places_missing, split_refs
+from chunkstore import Below, Store, TableRoot, places_missing, split_refs
 from client.device.foreground import Foreground
 from client.device.pacing import Way
 from client.moves.sources import media_app
 from homeserver.api import home_app
+from media import Media
 from satchel.errors import SatchelError
 from satchel.ids import ZERO_REF, ChunkRef
 from surrogate.fetching import Fetcher, Source

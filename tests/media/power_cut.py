@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Power cuts of a medium on a real file system. Needs root, device mapper, and that file system.
 
-    python -m tests.chunkstore.power_cut vfat 200
+    python -m tests.media.power_cut vfat 200
 
 A life of a medium is played once on a device whose writes dm-log-writes records with their
 flushes: generations that come and go, and a journal whose operations are acknowledged in between.
@@ -29,7 +29,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chunkstore import Media, MediaCheckpoint, MediaDamaged, MediaNotFound, Store, TableRoot
+from chunkstore import MediaDamaged, MediaNotFound, Store, TableRoot
+from media import Media, MediaCheckpoint
 from replay import Log, LogGone, Operation
 from satchel.errors import SatchelError
 from satchel.ids import OperationNumber

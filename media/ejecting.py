@@ -8,9 +8,10 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from chunkstore import Media, MediaBusy, SealKeys, release_media
-from replay.log import Log, LogBusy
-from replay.segments import logs_in
+from media.medium import Media
+from media.mounts import MediaBusy, release_media
+from media.seal import SealKeys
+from replay import Log, LogBusy, logs_in
 from satchel.errors import SatchelError
 
 logger = logging.getLogger(__name__)

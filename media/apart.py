@@ -81,7 +81,7 @@ TEXT_LIMIT = 1000
 _START = """
 import json, sys
 sys.path[:0] = json.loads(sys.argv[1])
-from images.apart import main
+from media.apart import main
 main(*sys.argv[2:])
 """
 _SIZES = struct.Struct("<II")

@@ -14,8 +14,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
-from chunkstore import Media, MediaCheckpoint, MediaDamaged, TableRoot
-from images.manifest import Manifest
+from chunkstore import MediaDamaged, TableRoot
+from images import Manifest
+from media.medium import Media, MediaCheckpoint
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
 
 VERSION = 1

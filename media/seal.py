@@ -31,7 +31,7 @@ import pyrage
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-from chunkstore.engines import ENGINES_HERE, MediaEngines
+from chunkstore import ENGINES_HERE, MediaEngines
 from satchel.errors import AccessError, IntegrityError, UsageError
 from satchel.files import NotRegular, open_regular, sync_folder, write_durably
 from satchel.ids import CheckpointId

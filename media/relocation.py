@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from chunkstore import Media, MediaCheckpoint, Store, TableRoot
-from images.generations import checkpoints_on, read_manifest, roots_on
-from images.manifest import Manifest
+from chunkstore import Store, TableRoot
+from images import Manifest
+from media.generations import checkpoints_on, read_manifest, roots_on
+from media.medium import Media, MediaCheckpoint
 from satchel.errors import IntegrityError, UnsupportedError
 from satchel.ids import CHUNK_REF_SIZE
 from satchel.progress import Progress, silent

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Media, Store, TableRoot, split_refs
-from client.medium.refreshing import Refresher
-from images import Manifest, Signed, checkpoints_on, write_checkpoints
+from chunkstore import Store, TableRoot, split_refs
+from images import Manifest
+from media import Media, Refresher, Signed, checkpoints_on, write_checkpoints
 from replica import RESUME, Access, Profile, Run, encode_delta, encode_profile, observed
 from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE, OperationNumber

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
 
-from chunkstore import Media, MediaCheckpoint, Store, TableRoot
-from images.manifest import Manifest
-from images.parts import Meant, Part, part_of, put_part, split_roots
+from chunkstore import Store, TableRoot
+from images import Manifest
+from media.medium import Media, MediaCheckpoint
+from media.parts import Meant, Part, part_of, put_part, split_roots
 from satchel.errors import IntegrityError, SatchelError, UnsupportedError
 from satchel.ids import CHUNK_REF_SIZE, OperationNumber
 from satchel.progress import Progress, silent

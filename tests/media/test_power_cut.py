@@ -23,7 +23,7 @@ CUTS = 200
 
 @pytest.mark.parametrize("kind", ["vfat", "exfat"])
 def test_a_medium_pulled_out_at_any_moment(kind: str, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "tests.chunkstore.power_cut", kind, str(CUTS)]
+    argv = [sys.executable, "-m", "tests.media.power_cut", kind, str(CUTS)]
     with (tmp_path / "said").open("wb") as said:
         status = debian_kernel.run(argv, seconds=1800, output=said.fileno(), modules=MODULES)
     text = (tmp_path / "said").read_text(errors="replace")
@@ -37,7 +37,7 @@ def test_a_medium_pulled_out_at_any_moment(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_medium_that_runs_full(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "tests.chunkstore.full_medium", "vfat", "exfat"]
+    argv = [sys.executable, "-m", "tests.media.full_medium", "vfat", "exfat"]
     with (tmp_path / "said").open("wb") as said:
         status = debian_kernel.run(argv, seconds=900, output=said.fileno(), modules=MODULES)
     text = (tmp_path / "said").read_text(errors="replace")

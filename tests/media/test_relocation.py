@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import Media, MediaCheckpoint, Store
-from images import Manifest, read_first, relocate
+from chunkstore import Store
+from images import Manifest
+from media import Media, MediaCheckpoint, read_first, relocate
 from satchel.errors import IntegrityError
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
 from tests.images.test_manifest import manifest
@@ -24,8 +25,7 @@ KILLS = 12
 RELOCATES = """
 import sys
 from pathlib import Path
-from chunkstore import Media
-from images import read_first, relocate
+from media import Media, read_first, relocate
 with Media.open(Path(sys.argv[1])) as media, read_first(media, Path(sys.argv[2])) as store:
     print("begins", flush=True)
     relocate(media, store)

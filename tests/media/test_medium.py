@@ -15,7 +15,6 @@ import pytest
 from chunkstore import (
     ChunkInvalid,
     ChunkMissing,
-    Media,
     MediaDamaged,
     MediaExists,
     MediaFull,
@@ -30,6 +29,7 @@ from chunkstore import (
     split_refs,
 )
 from chunkstore._native._core import checksum64
+from media import Media
 from replay import Log, Operation
 from satchel.ids import BLOCK_SIZE, OperationNumber
 from satchel.names import BadName
@@ -418,7 +418,8 @@ def test_a_medium_that_is_read_only(store: Store, tmp_path: Path) -> None:
 
 FILLS_UP = """
 import resource, signal, sys
-from chunkstore import Media, MediaFull, Store
+from chunkstore import MediaFull, Store
+from media import Media
 from tests.chunkstore.content import noise
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

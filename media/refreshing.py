@@ -16,20 +16,12 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from chunkstore import (
-    ChunkMissing,
+from chunkstore import ChunkMissing, Store, TableRoot, difference, pages_missing, split_refs
+from images import Manifest
+from media import (
+    Meant,
     Media,
     MediaCheckpoint,
-    Store,
-    TableRoot,
-    difference,
-    pages_missing,
-    split_refs,
-)
-from client.device.settings import ClientSettings
-from images import (
-    Manifest,
-    Meant,
     Signed,
     Written,
     checkpoints_on,
@@ -40,7 +32,6 @@ from images import (
 from replica import DeltaInvalid, Run, apply_delta, decode_delta, decode_profile
 from satchel.errors import IntegrityError, SatchelError, StateError
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
-from wire import ChunkClient, Link, Priority
 
 logger = logging.getLogger(__name__)
 
@@ -49,24 +40,6 @@ AT_ONCE = 64
 
 Fetch = Callable[[bytes], bytes]
 """From references to the pack records of those that home has, when it is its turn."""
-
-
-def refresh_folder(settings: ClientSettings, service: str) -> Path:
-    """Where a client keeps what has come and is not on the medium yet."""
-    return settings.data / "refresh" / service
-
-
-def from_home(link: Link, turn: Callable[[], None]) -> Fetch:
-    """What asks home for chunks, over a link for bulk. turn: returns when it is its turn, or raises
-    what ends the call."""
-    chunks = ChunkClient(link.http)
-
-    def fetch(refs: bytes) -> bytes:
-        turn()
-        link.connect()
-        return chunks.fetch(refs, Priority.BACKGROUND)
-
-    return fetch
 
 
 class Refresher:

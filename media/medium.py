@@ -3,11 +3,11 @@
 """Portable media: packs, checkpoints and logs on FAT32 or exFAT, trusted by nobody.
 
     ROOT/satchel/media.json                        format, version, UUID
-    ROOT/satchel/key.age, key-N.age                of a sealed one: its keys (chunkstore/seal.py)
+    ROOT/satchel/key.age, key-N.age                of a sealed one: its keys (media/seal.py)
     ROOT/satchel/packs/                            packs and their index files, see media/media.h
     ROOT/satchel/commits/                          what each generation consists of
     ROOT/satchel/checkpoints/SERVICE-ID.json|.sig  manifests and their signatures
-    ROOT/satchel/checkpoints/SERVICE-ID.part-CHECK says that a part of it is there (images/parts.py)
+    ROOT/satchel/checkpoints/SERVICE-ID.part-CHECK says that a part of it is there (media/parts.py)
     ROOT/satchel/log/SERVICE-*                     the operations since
 
 A generation is what `commit` made whole: packs, manifests, signatures. Two are kept. Logs belong to
@@ -29,13 +29,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from chunkstore._native import _core
-from chunkstore.engines import ENGINES_HERE, MediaEngine, MediaEngines
-from chunkstore.errors import MediaDamaged, MediaGone
-from chunkstore.reports import BadRecord
-from chunkstore.seal import NewSeal, Seal, SealKeys, remove_wrapped, wrapped_keys, write_wrapped
-from chunkstore.store import Buffer, Store, split_refs
-from chunkstore.table import TableRoot
+from chunkstore import (
+    ENGINES_HERE,
+    BadRecord,
+    Buffer,
+    MediaDamaged,
+    MediaEngine,
+    MediaEngines,
+    MediaGone,
+    Store,
+    TableRoot,
+    split_refs,
+)
+from media.seal import NewSeal, Seal, SealKeys, remove_wrapped, wrapped_keys, write_wrapped
 from satchel.errors import SatchelError
 from satchel.files import open_regular, require_real_folder
 from satchel.ids import CheckpointId, ChunkRef, chunk_id
@@ -173,7 +179,7 @@ class Media:
             write_wrapped(place, seal)
             if keys is not None:
                 keys.keep(name, seal.seal)
-        _core.Media.init(root, name)
+        ENGINES_HERE.init(root, name)
         return cls._opened(place, seal.seal if seal is not None else None, keys)
 
     @classmethod

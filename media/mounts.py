@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chunkstore.errors import MediaDamaged, MediaGone, MediaNotFound
-from chunkstore.media import Media, MediaCheckpoint, media_uuid, seal_at
-from chunkstore.seal import SealKeys
+from chunkstore import MediaDamaged, MediaGone, MediaNotFound
+from media.medium import Media, MediaCheckpoint, media_uuid, seal_at
+from media.seal import SealKeys
 from satchel.errors import AccessError, ConflictError, SatchelError, UnavailableError
 
 logger = logging.getLogger(__name__)

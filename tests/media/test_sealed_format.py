@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
 
-from chunkstore import Media, MediaCheckpoint, MediaDamaged, SealKeys, Store, media_uuid, new_seal
-from chunkstore.seal import NewSeal, Seal
+from chunkstore import MediaDamaged, Store
+from media import Media, MediaCheckpoint, SealKeys, media_uuid, new_seal
+from media.seal import NewSeal, Seal
 from replay import Operation, secrecy
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber
 from tests.chunkstore.content import noise

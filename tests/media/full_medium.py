@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A medium that runs full, on a real file system. Needs root, and that file system.
 
-    python -m tests.chunkstore.full_medium vfat
+    python -m tests.media.full_medium vfat
 
 Two generations fit, three do not. Whatever does not fit, and whenever that is noticed, the newest
 generation stays whole to the last byte, and the file system without a fault.
@@ -16,10 +16,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from chunkstore import Media, MediaFull, Store, TableRoot
+from chunkstore import MediaFull, Store, TableRoot
+from media import Media
 from satchel.progress import silent
 from tests.chunkstore.content import commit_volumes, noise, read_volumes
-from tests.chunkstore.power_cut import MAKE, loop, mounted, run
+from tests.media.power_cut import MAKE, loop, mounted, run
 
 FOLDER = Path("/dev/shm/full-medium")
 SIZE = 40 << 20

@@ -11,8 +11,6 @@ import pytest
 
 from chunkstore import (
     ChunkMissing,
-    Media,
-    MediaCheckpoint,
     MediaDamaged,
     MediaFull,
     MediaGone,
@@ -21,6 +19,7 @@ from chunkstore import (
     TableRoot,
 )
 from chunkstore._native._core import checksum64
+from media import Media, MediaCheckpoint
 from satchel.errors import SatchelError
 from satchel.ids import CheckpointId
 from tests.chunkstore.content import commit_volumes, flip, noise, packs, read_volumes

@@ -1,0 +1,108 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Portable media: a stick or a disk with packs, checkpoints and logs, which nobody trusts.
+
+- medium: a device with a folder `satchel`, known by its UUID wherever it is mounted
+- generation: the checkpoints that one commit made whole; a medium keeps two
+- part: how much of a checkpoint a medium has that is too small for all of it
+- seal: the key under which everything on a medium is encrypted; a medium without one is in clear
+- apart: a medium in clear is parsed in a process of its own that can do nothing else
+- relocation: the chunks that a resume reads first come to lie in one piece
+- refresher: brings a newer checkpoint of home's onto a medium that a session uses
+
+The engine that reads and writes packs on media is in `chunkstore`. Home decides what a medium gets
+(`homeserver.media`), a client when it gets it (`client.medium`).
+"""
+
+from typing import TYPE_CHECKING
+
+from satchel.deferred import deferred
+
+if TYPE_CHECKING:
+    from media.apart import MediaApart, ReaderGone
+    from media.ejecting import Ejected, eject_media
+    from media.generations import (
+        Signed,
+        Written,
+        checkpoints_on,
+        commit_checkpoints,
+        oldest_on,
+        parts_written,
+        read_manifest,
+        roots_on,
+        write_checkpoints,
+    )
+    from media.medium import Generation, Layout, Media, MediaCheckpoint, MediaReport, media_uuid
+    from media.mounts import (
+        MediaBusy,
+        MediaInClear,
+        await_media,
+        find_media,
+        mounted_media,
+        release_media,
+        require_sealed,
+    )
+    from media.parts import Meant, Part, found_part, lack_of, part_of
+    from media.refreshing import Fetch, Refresher
+    from media.relocation import Relocated, read_first, relocate
+    from media.seal import (
+        MEDIA_KEY_NAMESPACE,
+        MediaRevoked,
+        MediaSealed,
+        NewSeal,
+        Seal,
+        SealedBefore,
+        SealKeys,
+        Sign,
+        new_seal,
+    )
+else:
+    __getattr__ = deferred(__name__)
+
+__all__ = [
+    "MEDIA_KEY_NAMESPACE",
+    "Ejected",
+    "Fetch",
+    "Generation",
+    "Layout",
+    "Meant",
+    "Media",
+    "MediaApart",
+    "MediaBusy",
+    "MediaCheckpoint",
+    "MediaInClear",
+    "MediaReport",
+    "MediaRevoked",
+    "MediaSealed",
+    "NewSeal",
+    "Part",
+    "ReaderGone",
+    "Refresher",
+    "Relocated",
+    "Seal",
+    "SealKeys",
+    "SealedBefore",
+    "Sign",
+    "Signed",
+    "Written",
+    "await_media",
+    "checkpoints_on",
+    "commit_checkpoints",
+    "eject_media",
+    "find_media",
+    "found_part",
+    "lack_of",
+    "media_uuid",
+    "mounted_media",
+    "new_seal",
+    "oldest_on",
+    "part_of",
+    "parts_written",
+    "read_first",
+    "read_manifest",
+    "release_media",
+    "relocate",
+    "require_sealed",
+    "roots_on",
+    "write_checkpoints",
+]
