@@ -14,14 +14,13 @@ when it is durable), grants (under which content was written), block_store (bloc
 home has them), grace (a start), marks (private and immutable files), detector (when a node is
 lost), channel, session (a node), promises and own_folders (what nodes were told), coherence (the
 directory acts), file_attributes, open_files, namespace (names), creations (files that nodes have
-made ahead), share (all of these), homehub (what a node asks), reception (how nodes join),
-status.
+made ahead), share (all of these), calls (what home does for each call of a node), reception (how
+nodes join), status.
 """
 
 from shares.home import grants, write_log
 from shares.home.channel import Arrived, Channel, Open, Reply
 from shares.home.detector import LEASES, FaultDetector, LeaseDetector, Suspect
-from shares.home.homehub import HomeHub
 from shares.home.index import ShareIndexDamaged
 from shares.home.reception import NodeRecord, Reception
 from shares.home.session import NodeSession
@@ -36,7 +35,6 @@ __all__ = [
     "Arrived",
     "Channel",
     "FaultDetector",
-    "HomeHub",
     "Lag",
     "LeaseDetector",
     "NodeRecord",

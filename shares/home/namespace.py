@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from shares.home.file_attributes import FileAttributes
 from shares.home.open_files import OpenFiles
@@ -60,7 +61,23 @@ class Namespace:
             for entry, now in zip(entries, known, strict=True)
         ]
 
-    def make(
+    def make_folder(
+        self, session: NodeSession, parent: FileId, name: bytes, mode: int, uid: int, gid: int
+    ) -> Made:
+        make = partial(self._tree.make_folder, parent, name, mode, uid, gid)
+        return self._make(session, parent, name, make)
+
+    def make_link(
+        self, session: NodeSession, parent: FileId, name: bytes, target: bytes, uid: int, gid: int
+    ) -> Made:
+        make = partial(self._tree.make_link, parent, name, target, uid, gid)
+        return self._make(session, parent, name, make)
+
+    def link(self, session: NodeSession, file: FileId, parent: FileId, name: bytes) -> Made:
+        make = partial(self._tree.link, file, parent, name)
+        return self._make(session, parent, name, make, (file, None))
+
+    def _make(
         self,
         session: NodeSession,
         parent: FileId,

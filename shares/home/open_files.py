@@ -16,7 +16,7 @@ from shares.home.promises import CallBack, Promises
 from shares.home.session import NodeSession
 from shares.home.terms import Described
 from shares.home.tree import Tree
-from shares.node import PRIVATE, Changes, Opened
+from shares.node import OPENED_AHEAD, PRIVATE, Attributes, Changes, Opened
 from shares.protocol import HOME, FileId, NodeId
 
 
@@ -51,7 +51,7 @@ class OpenFiles:
                 raise
         return self.admit(session, file, writes, cut=cut)
 
-    def open_ahead(self, session: NodeSession, file: FileId) -> Opened | None:
+    def _open_ahead(self, session: NodeSession, file: FileId) -> Opened | None:
         """To read, before a program asks; not where another node has it open. Raises nothing."""
         with self._coherence.lock:
             if self._is_open(file):
@@ -114,7 +114,10 @@ class OpenFiles:
         share = (record.policy, record.relaxation, "")
         return min(found, key=lambda terms: terms[1], default=share)
 
-    def close(self, session: NodeSession, file: FileId) -> None:
+    def open_all(self, session: NodeSession, files: list[FileId]) -> list[Opened | None]:
+        return [self._open_ahead(session, file) for file in files[:OPENED_AHEAD]]
+
+    def close(self, session: NodeSession, file: FileId) -> Attributes | None:
         with self._coherence.lock:
             # Who could not open it has perhaps copies of it all the same.
             self._coherence.close(session, file)
@@ -122,6 +125,7 @@ class OpenFiles:
                 session.opened.discard(file)
                 self._closed(session, file)
                 self._promises.written(session, file)
+        return self._attributes.settled(session, file)
 
     def close_all(self, session: NodeSession) -> None:
         """With the lock. The node is no more."""
@@ -129,13 +133,14 @@ class OpenFiles:
             self._closed(session, file)
         session.opened.clear()
 
-    def written(self, session: NodeSession, file: FileId) -> None:
+    def written(self, session: NodeSession, file: FileId) -> Attributes | None:
         """The node's programs write it no more."""
         with self._coherence.lock:
             self._promises.written(session, file)
             self._coherence.written(session, file)
             if self._coherence.native(file) is session:
                 self._finish(file, session)  # all of it is here, and stays so until it is opened
+        return self._attributes.settled(session, file)
 
     def finish_closed(self) -> None:
         """With the lock. The native files of those that nobody has open become as long as they

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from satchel.errors import SatchelError, UsageError
 from satchel.names import check_name
+from shares.home.calls import HomeCalls
 from shares.home.channel import Channel, Open
-from shares.home.homehub import HomeHub
 from shares.home.session import NodeSession
 from shares.home.share import Share
 from shares.node import Join, Joined, codec
@@ -115,8 +115,15 @@ class Reception:
             token = join.token
             if node is None:
                 node, token = NodeId(next(self._numbers)), secrets.token_hex(16)
-            about = (node, join.name, token, join.conversation, open_channel)
-            session = HomeHub(share, *about).session
+            session = NodeSession(
+                node,
+                join.name,
+                token,
+                join.conversation,
+                open_channel=open_channel,
+                perform=HomeCalls(share).perform,
+                grace=share.grace,
+            )
             share.join(session)
             if token not in self._known:
                 self._lost.pop(token, None)

@@ -19,7 +19,7 @@ from satchel.backlog import Backlog
 from satchel.errors import IntegrityError, SatchelError
 from shares.home.channel import ANSWER_LIMIT, Open, Reply
 from shares.home.grace import Grace
-from shares.node import codec
+from shares.node import Notices, codec
 from shares.protocol import FileId, Message, NodeId
 
 log = logging.getLogger(__name__)
@@ -60,10 +60,10 @@ class NodeSession:
         conversation: str,
         *,
         open_channel: Open,
-        perform: Callable[[bytes, Callable[[bytes], None]], None],
+        perform: Callable[[NodeSession, bytes, Callable[[bytes], None]], None],
         grace: Grace,
     ) -> None:
-        """perform: does what the node asks and hands over the answer, as answer_request does; it is
+        """perform: does what the node asks and hands over the answer (HomeCalls.perform); it is
         called for messages about blocks in the order of their arrival."""
         self.node = node
         self.name = name
@@ -149,17 +149,16 @@ class NodeSession:
 
     def tell_stale(self, file: FileId, name: bytes | None, done: Callable[[], None]) -> None:
         """Never waits; done: the node answers nothing from what it knew, or is no more."""
-        self._tell("stale", [file, name], done)
+        self._tell(Notices.stale.name, Notices.stale.encode(file, name), done)
 
     def tell_disown(self, folder: FileId, done: Callable[[], None]) -> None:
         """Never waits; done: the node has said all that it made in the folder, or is no more."""
-        self._tell("disown", [folder], done)
+        self._tell(Notices.disown.name, Notices.disown.encode(folder), done)
 
-    def _tell(self, name: str, arguments: list[object], done: Callable[[], None]) -> None:
+    def _tell(self, name: str, payload: bytes, done: Callable[[], None]) -> None:
         def over(_: bytes | SatchelError) -> None:
             done()
 
-        payload = codec.encode_call(name, arguments)
         self.count("out", name, len(payload))
         self.channel.post(payload, over, over)
 
@@ -238,7 +237,7 @@ class NodeSession:
 
     def _perform(self, payload: bytes, answer: Callable[[bytes], None]) -> None:
         try:
-            self._answer(payload, answer)
+            self._answer(self, payload, answer)
         except (OverflowError, ValueError, TypeError) as error:  # numbers that no call takes
             log.warning("%s: %r", self.channel.name, error)
             answer(codec.encode_refusal(OSError(errno.EINVAL, str(error))))

@@ -25,6 +25,7 @@ from shares.node.content.buffer import Buffer
 from shares.node.extent import BLOCK, Extent
 from shares.node.files import RawFile, find, open_file, open_handle
 from shares.node.hub import codec, losses
+from shares.node.hub.calls import Call, HomeLink
 from shares.node.hub.codec import encode
 from shares.node.hub.hub import (
     IMMUTABLE,
@@ -35,6 +36,7 @@ from shares.node.hub.hub import (
     Lease,
     Made,
     Making,
+    Notices,
     Opened,
     OwnFolder,
     Unmade,
@@ -49,7 +51,6 @@ from shares.node.hub.membership import (
     Membership,
     await_reply,
 )
-from shares.node.hub.remote import HomeLink, RemoteHub, answer_request
 from shares.node.member import Member, Parking
 from shares.node.names.marks import Marks
 from shares.node.node import Node
@@ -91,6 +92,7 @@ __all__ = [
     "ZERO_RANGE",
     "Attributes",
     "Buffer",
+    "Call",
     "Caller",
     "Changes",
     "Ends",
@@ -111,19 +113,18 @@ __all__ = [
     "Member",
     "Membership",
     "Node",
+    "Notices",
     "Offloading",
     "Opened",
     "Operations",
     "OwnFolder",
     "Parking",
     "RawFile",
-    "RemoteHub",
     "Restored",
     "Switched",
     "TakenOver",
     "Unmade",
     "Usage",
-    "answer_request",
     "await_reply",
     "codec",
     "encode",

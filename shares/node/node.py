@@ -39,7 +39,7 @@ from shares.node.opened.latest_attributes import LatestAttributes
 from shares.node.opened.opener import Opener
 from shares.node.opened.statics import Statics
 from shares.node.opened.uses import Uses
-from shares.node.operations import FLOCK, ROOT, Attributes, Changes, Entry, Handle, LockKind, Usage
+from shares.node.operations import FLOCK, ROOT, Attributes, Changes, Handle, LockKind, Usage
 from shares.protocol import FileId
 
 CLOSE_SECONDS = 5.0
@@ -80,8 +80,9 @@ class Node:
         known = (home, self.names, made, self.uses, content)
         self.handles = files = FileHandles(*known, marks, opener, beat, self.foresight)
         self._attributes = attributes = LatestAttributes(*known, statics, files)
-        self._folders = Folders(home, self.names, last, made, self.uses, statics, attributes)
+        self._name_operations(Folders(home, self.names, last, made, self.uses, statics, attributes))
         self.creation = Creation(*known, last, statics, attributes, opener, files, beat)
+        self.create = self.creation.create
         self._allocation = Allocation(home, made, content)
         self._ended = threading.Event()
         self._listen(hub)
@@ -93,6 +94,13 @@ class Node:
         for thread in self._threads:
             thread.daemon = True
             thread.start()
+
+    def _name_operations(self, folders: Folders) -> None:
+        """Take over the operations on names as they are."""
+        self.lookup, self.entries, self.sync_folder = folders.lookup, folders.entries, folders.sync
+        self.make_folder, self.remove_folder = folders.make_folder, folders.remove_folder
+        self.make_link, self.read_link = folders.make_link, folders.read_link
+        self.link, self.unlink, self.rename = folders.link, folders.unlink, folders.rename
 
     def _listen(self, hub: Hub) -> None:
         hub.listen(self.content.answer, self._statics.stale, self._ahead.disown)
@@ -178,44 +186,7 @@ class Node:
                 self._ahead.want_ids()
         self._heartbeat.beat()  # home need not wait for what is not here
 
-    # Names.
-
-    def lookup(self, parent: FileId, name: bytes) -> Entry:
-        return self._folders.lookup(parent, name)
-
-    def entries(self, folder: FileId) -> list[Entry]:
-        return self._folders.entries(folder)
-
-    def sync_folder(self, folder: FileId) -> None:
-        self._folders.sync(folder)
-
-    def read_link(self, file: FileId) -> bytes:
-        return self._folders.read_link(file)
-
-    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
-        return self._folders.make_folder(parent, name, mode, uid, gid)
-
-    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
-        return self._folders.make_link(parent, name, target, uid, gid)
-
-    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
-        return self._folders.link(file, parent, name)
-
-    def unlink(self, parent: FileId, name: bytes) -> None:
-        self._folders.unlink(parent, name)
-
-    def remove_folder(self, parent: FileId, name: bytes) -> None:
-        self._folders.remove_folder(parent, name)
-
-    def rename(
-        self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
-    ) -> None:
-        self._folders.rename(parent, name, new_parent, new_name, flags)
-
-    def create(
-        self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
-    ) -> tuple[Entry, Handle]:
-        return self.creation.create(parent, name, mode, flags, uid, gid)
+    # Names, and files.
 
     def forget(self, file: FileId, count: int) -> None:
         """Nothing is kept for the kernel's sake."""
@@ -236,8 +207,6 @@ class Node:
     def usage(self, file: FileId) -> Usage:
         del file
         return self.hub.usage()
-
-    # Open files.
 
     def open(self, file: FileId, flags: int) -> Handle:
         handle, uncut = self.handles.open(file, flags, cut=bool(flags & os.O_TRUNC))

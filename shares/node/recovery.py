@@ -139,7 +139,7 @@ class Recovery:
         asked: list[tuple[FileId, queue.SimpleQueue[int | OSError | None]]] = []
         for making in self._left.making:
             asked.append((making.file, queue.SimpleQueue()))
-            hub.make_again(making, asked[-1][1].put)
+            hub.make_again(asked[-1][1].put, making)
         found: dict[FileId, int | OSError] = {}
         for file, answer in asked:
             said = answer.get()

@@ -86,16 +86,18 @@ class WriteBack:
                 file.kept = False
                 self._machine.keep(file.file, False)
 
-    def told(self, file: OpenFile, spoken: int, found: Attributes | None) -> None:
+    def told(self, file: OpenFile, spoken: int, found: Attributes | OSError | None) -> None:
         """Home has stored what was written: size and times are these from now on."""
+        attributes = found if isinstance(found, Attributes) else None
         with self._changed:
             file.answered = max(file.answered, spoken)
             self._changed.notify_all()
-            latest = found is not None and found.file == file.file and spoken == file.spoken
+            named = attributes is not None and attributes.file == file.file
             native = file.extent_came and self._machine.native(file.file)
             changed = file.touched or self._machine.block(file.file, ATTRIBUTES).dirty
-            if found is not None and latest and native and not changed:
-                file.extent = Extent.of(found)
+            latest = named and spoken == file.spoken
+            if attributes is not None and latest and native and not changed:
+                file.extent = Extent.of(attributes)
 
     def await_told(self, file: OpenFile) -> None:
         """Until it is known when home stored what was written: that is the time of the last status

@@ -10,8 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import struct
-from collections.abc import Callable
-from typing import Any, get_origin, get_type_hints
+from typing import Any
 
 from satchel.errors import IntegrityError
 from satchel.typed import Form, Mistyped
@@ -213,16 +212,6 @@ def decode_call(payload: bytes) -> tuple[str, list[Any]]:
     if not isinstance(name, str):
         raise IntegrityError("a peer's call is none", why="it has no name")
     return name, arguments
-
-
-def arguments_of(method: Callable[..., Any], values: list[Any]) -> list[Any]:
-    """What decode_call returned, as the method's annotations want it; functions stay with who
-    calls. Raises IntegrityError."""
-    hints = [hint for name, hint in get_type_hints(method).items() if name != "return"]
-    wanted = [hint for hint in hints if get_origin(hint) is not Callable]
-    if len(wanted) != len(values):
-        raise IntegrityError("a peer's call is none", why=f"{len(values)} arguments")
-    return [typed(value, hint) for value, hint in zip(values, wanted, strict=True)]
 
 
 def encode_result(value: Any) -> bytes:

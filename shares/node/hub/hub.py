@@ -1,18 +1,23 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a node asks of home. Home's own node has one too, without a wire between.
+"""The calls between a node and home: the one table that both sides use.
 
-Errors: OSError with an errno where home refuses (ENOENT, EEXIST, EACCES, ENOSPC ...), and
-OSError(EIO) with the cause where home is not reached. Thread-safe; calls block.
+Home answers in `shares/home/calls.py`. The bytes are in docs/formats/share-messages.md.
 """
+
+# mypy: disable-error-code="empty-body"
+# Asked and Posted take only the signatures.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
+from satchel.errors import IntegrityError
 from shares.context import Succession
+from shares.node.hub import codec
+from shares.node.hub.calls import Asked, Call, HomeLink, Posted, refusal
 from shares.node.hub.losses import TakenOver
 from shares.node.operations import Attributes, Changes, Entry, LockKind, Usage
 from shares.protocol import FileId, Message, NodeId
@@ -118,13 +123,28 @@ class Lease:
     taken_over: list[TakenOver]
 
 
-class Hub(Protocol):
-    """A node's connection to home.
+class Notices:
+    """The calls of home at a node, which Hub.listen describes."""
+
+    @Call
+    def stale(self, file: FileId, name: bytes | None) -> None: ...
+
+    @Call
+    def disown(self, folder: FileId) -> None: ...
+
+
+class Hub:
+    """Home, at the other end of a link. Thread-safe.
+
+    Calls block, but for those that are Posted. They raise OSError: with an errno of home's if it
+    refuses (ENOENT, EEXIST, EACCES, ENOSPC ...), EIO with the cause if home is not reached or says
+    something malformed.
 
     node: as home numbered it when it joined
     """
 
-    node: NodeId
+    def __init__(self, channel: HomeLink, node: NodeId) -> None:
+        self.channel, self.node = channel, node
 
     def post(
         self,
@@ -132,40 +152,39 @@ class Hub(Protocol):
         arrived: Callable[[Message], None] | None = None,
         failed: Callable[[OSError], None] | None = None,
     ) -> None:
-        """Send a request about blocks or, without `arrived`, what has no reply (Log, with a lag).
-        Never waits and never calls back before it returns: a node posts with its lock held, so
-        that what a message says fits its place in the stream.
+        """Send a request about blocks or, without `arrived`, a message that has no reply (Log, with
+        a lag). Never wait, and never call back before the return: a node posts with its lock held,
+        so that the order of messages is the order of its decisions.
 
-        arrived: is called with the reply before anything is handed on that home sent after it,
-        and so on the thread that `listen`'s callbacks are called on. What a reply grants is taken
-        up here: were it taken up by the thread that asked, an Invalidate could overtake it.
-        failed: is called instead where there will be no reply.
+        arrived: is called with the reply before anything that home sent later is handled, on the
+        thread that calls `listen`'s callbacks. It must take up the grants of the reply itself: on
+        the thread that asked, an Invalidate could overtake them. failed: is called instead if no
+        reply will come.
         """
-        ...
+
+        def take(payload: bytes) -> None:
+            try:
+                codec.raise_refusal(payload)
+                reply = codec.decode(payload)
+            except (OSError, IntegrityError) as error:
+                if failed is not None:
+                    failed(refusal(error))
+                return
+            if arrived is not None:
+                arrived(reply)
+
+        self.channel.post(codec.encode(message), take if arrived is not None else None, failed)
 
     @property
     def connected(self) -> bool:
         """Whether home is reached now. While it is not, requests wait."""
-        ...
-
-    def beat(self, since: float, heard: Callable[[Lease | None], None]) -> None:
-        """Tell home that this node is there. A node does so every third of the lease, or of the
-        relaxation, when the last one is answered. since: home names the nodes that it went on
-        without later than that (`at`), those that it still tells of. heard: is called once with
-        home's answer, after all that home said before it, before the rest; with None where there
-        will be none. What was posted before is at home then. Never waits."""
-        ...
+        return self.channel.connected
 
     def ping(self, heard: Callable[[], None]) -> None:
-        """Find out whether home still hears this node: `heard` is called when it does, as
-        `listen`'s callbacks are but ahead of what home says else, and the strong copies are good
-        for a lease from when this was called. What waits for its turn, in either direction, holds
-        neither up. Not called where the connection ends before. Never waits."""
-        ...
-
-    def leave(self) -> None:
-        """This node has given back what it had. Without this home waits until its lease is over."""
-        ...
+        """Call `heard` when home has heard this ping: the strong copies are then good for a lease
+        from the time of this call. Ping and answer overtake everything that waits in either
+        direction. If the connection ends before, `heard` is not called. Never wait."""
+        self.channel.ping(heard)
 
     def listen(
         self,
@@ -173,140 +192,183 @@ class Hub(Protocol):
         stale: Callable[[FileId, bytes | None], None],
         disown: Callable[[FileId, Callable[[], None]], None],
     ) -> None:
-        """Who answers what home asks. Called on one thread, in the order of arrival, and so must
-        not ask home anything itself.
+        """Set the callbacks for home's requests. They are called on one thread, in the order of
+        arrival, and must not ask home anything.
 
-        answer: Invalidate, Recall, Update, Engage, Native; it is handed a function for the reply,
-        to be called once, now or later, on any thread: a block in the middle of a write is given
-        when that is over, and what comes meanwhile is not held up. stale: a folder's name (or,
-        None, a file's attributes) is changed by another node; file EVERYTHING: home does not
-        remember what this node knows. It is told until it has returned from that. disown: another
-        node is about to be told of the folder; it is handed a function, to be called when nothing
-        is made in it ahead any more, and home has answered all that was.
+        answer: gets Invalidate, Recall, Update, Engage or Native, and a function for the reply. It
+        calls that once, now or later, on any thread: a block in the middle of a write is given up
+        when the write is over, without a delay of later requests. stale: another node changes a
+        name in a folder (None: a file's attributes); the file EVERYTHING means that home has
+        forgotten all promises to this node. Home waits until it returns. disown: home is about to
+        show the folder to another node; the function is to be called when this node makes nothing
+        ahead in the folder any more, and home has answered all that it made.
         """
-        ...
 
+        def take(payload: bytes, reply: Callable[[bytes], None]) -> None:
+            try:
+                act(payload, reply)
+            except IntegrityError as error:
+                reply(codec.encode_refusal(OSError(errno.EINVAL, str(error))))
+
+        def act(payload: bytes, reply: Callable[[bytes], None]) -> None:
+            if not codec.is_call(payload):
+                answer(codec.decode(payload), lambda message: reply(codec.encode(message)))
+                return
+            name, values = codec.decode_call(payload)
+            if name == Notices.stale.name:
+                stale(*Notices.stale.arguments(values))
+                reply(codec.encode_result(None))
+            elif name == Notices.disown.name:
+                (folder,) = Notices.disown.arguments(values)
+                disown(folder, lambda: reply(codec.encode_result(None)))
+            else:
+                raise IntegrityError("unknown call of home", why=name)
+
+        self.channel.serve(take)
+
+    @Posted
+    def beat(self, since: float) -> Lease:
+        """Renew the lease. A node does so every third of the lease, or of the relaxation, once the
+        last beat is answered. since: home lists the nodes that it has lost after that time (`at`)
+        and still remembers. The answer comes in its order among home's messages; home then has all
+        that was posted before the beat."""
+
+    @Asked
+    def leave(self) -> None:
+        """Tell home that this node has given everything back. Without this, home waits until the
+        lease is over."""
+
+    @Asked
     def lookup(self, parent: FileId, name: bytes) -> Entry:
-        """Here and below, `valid` greater than 0 is a promise of home's: of an entry, that this
-        node is told `stale` before the name is another's; of attributes, before they are others.
-        It holds as long as the lease. That a name is not there is always promised."""
-        ...
+        """Return an entry. Here and below, a `valid` greater than 0 is a promise of home: it calls
+        `stale` before the name means another file, or before the attributes change. The promise
+        holds as long as the lease. ENOENT is always such a promise."""
 
+    @Asked
     def attributes(self, file: FileId) -> Attributes: ...
+
+    @Asked
     def change(self, file: FileId, changes: Changes) -> Attributes:
-        """Whatever is to be changed of what the node has not open. Of a file that it has open:
-        mode, uid, gid, and a size that is smaller than the file's; times and a greater size are
-        what the node writes into block -1. So is a smaller size of a native file of whose end it
-        has written zeros before (`Copies.cut`).
+        """Change attributes. If the node has the file open, only mode, uid, gid and a smaller size:
+        it writes times and a greater size into block -1. It does so also with a smaller size of a
+        native file if it wrote zeros to the end before (`Copies.cut`).
 
-        size, times: home has taken block -1 from every node, the asking one and an owner included,
-        before it answers; for a size also the block of the cut, with Recall, and those behind it,
-        with Invalidate. What nodes held behind the cut is gone.
+        For size or times, home takes block -1 from every node before it answers, also from the
+        caller and from an owner. For a size it also takes the block of the cut, with Recall, and
+        later blocks, with Invalidate: copies of those are lost.
         """
-        ...
 
+    @Asked
     def allocate(self, file: FileId, mode: int, offset: int, length: int) -> None:
-        """As fallocate(2), of a file that the node has open to write. KEEP_SIZE: home's disk has
-        room for these bytes, as long as they are in the file. With PUNCH_HOLE or ZERO_RANGE
-        besides: they are zeros; home has taken their blocks, and block -1, from every node before
-        it answers, the asking one and an owner included, with Invalidate where all of a block is
-        zeros and with Recall where not. Times are what the node writes into block -1."""
-        ...
+        """Allocate as fallocate(2) does. The node has the file open to write. KEEP_SIZE: reserve
+        room on home's disk for these bytes, as long as they are in the file. With PUNCH_HOLE or
+        ZERO_RANGE also make them zeros: home takes their blocks and block -1 from every node before
+        it answers, also from the caller and from an owner. It uses Invalidate if all of a block is
+        zeros, else Recall. The node writes the times into block -1."""
 
+    @Asked
     def read_link(self, file: FileId) -> bytes: ...
+
+    @Asked
     def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Made: ...
+
+    @Asked
     def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Made: ...
+
+    @Asked
     def link(self, file: FileId, parent: FileId, name: bytes) -> Made: ...
+
+    @Asked
     def unlink(self, parent: FileId, name: bytes) -> Unmade: ...
+
+    @Asked
     def remove_folder(self, parent: FileId, name: bytes) -> Unmade: ...
+
+    @Asked
     def rename(
         self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
     ) -> tuple[Attributes | None, Made]:
-        """The folder's that had the name, and the new name."""
-        ...
+        """Return the attributes of the folder that had the name, and the new name."""
 
+    @Asked
     def entries(self, folder: FileId, most: int) -> list[Entry]:
-        """All names. Raises EOVERFLOW where there are more than `most`; 0: as many as there are."""
-        ...
+        """Return all names. Raises EOVERFLOW if the folder has more than `most`; 0: no limit."""
 
+    @Asked
     def usage(self) -> Usage: ...
+
+    @Asked
     def create(
         self, parent: FileId, name: bytes, mode: int, uid: int, gid: int, exclusive: bool
     ) -> tuple[Made, Opened]:
-        """Make a file and open it in one. The node has block -1 and all others, natively, where
-        nobody else has the file open: the first write asks nothing."""
-        ...
+        """Make a file and open it. If no other node has it open it is native: the node owns block
+        -1 and all others, and its first write asks nothing."""
 
-    def ids(self, told: Callable[[FileId, int], None]) -> None:
-        """Ask for ids of files that this node is going to make ahead, and so for folders of its
-        own. Never waits. told: is called, on any thread, with the first and how many; not where
-        home gives none."""
-        ...
+    @Posted
+    def ids(self) -> tuple[FileId, int]:
+        """Get ids for files that this node will make ahead, and so folders of its own: the first,
+        and how many. EOPNOTSUPP if home gives none."""
 
-    def make(
-        self,
-        making: Making,
-        answered: Callable[[tuple[Made, Opened] | OSError | None], None],
-    ) -> None:
-        """Home is told what was made in the node's own folder, and opened as by `create`. Never
-        waits. Home does it before it takes up what the node says after this. answered: is called
-        before anything that home sends later is handed on, an OSError where home refuses it; or
-        with None, on any thread, where the membership ends before."""
-        ...
+    @Posted
+    def make(self, making: Making) -> tuple[Made, Opened]:
+        """Report a file that this node made in its own folder, and opened as by `create`. Home
+        makes it before it handles later messages of this node. The answer is handled before later
+        messages of home; None comes on any thread."""
 
-    def make_again(self, making: Making, answered: Callable[[int | OSError | None], None]) -> None:
-        """In the next membership, before content is brought: what the last one has not answered.
-        It is made if it is not yet, and not opened. answered: as for `make`, with the grant under
-        which home believes the content to have been written."""
-        ...
+    @Posted
+    def make_again(self, making: Making) -> int:
+        """Report in the next membership, before bringing content, a file that the last one has not
+        answered. Home makes it if it does not exist, without opening it. The answer is the grant
+        under which home believes the content to be written, and comes as that of `make`."""
 
+    @Asked
     def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
-        """A node opens a file once, however many handles its programs have; again when it is the
-        first time that one of them may write. cut: it is made empty before, as by `change`."""
-        ...
+        """Open a file. A node opens it once for all handles of its programs, and again for the
+        first one that may write. cut: make it empty before, as `change` does."""
 
+    @Asked
     def mark(self, file: FileId, mark: str) -> None:
-        """Mark a file, or with "" take its mark away. Raises EBUSY for PRIVATE where another node
-        has it open, and for IMMUTABLE where any has it open to write; EACCES where it is private to
-        another."""
-        ...
+        """Mark a file; "" removes the mark. Raises EBUSY for PRIVATE if another node has it open,
+        and for IMMUTABLE if any node has it open to write; EACCES if it is private to another."""
 
+    @Asked
     def open_all(self, files: list[FileId]) -> list[Opened | None]:
-        """Open files to read ahead of programs, at most OPENED_AHEAD with one request. None for a
-        file that another node has open, and for one that cannot be opened: it is not open then."""
-        ...
+        """Open files to read ahead of programs, at most OPENED_AHEAD with one request. The result
+        is None for a file that another node has open, or that cannot be opened."""
 
-    def succeeded(self, seen: list[Succession], told: Callable[[list[Succession]], None]) -> None:
-        """Tell home which files were opened after which. told: is called, on any thread, with what
-        home knows of files that were opened after others, the latest first; at most SUCCESSIONS.
-        Not called where the membership ends before. Never waits."""
-        ...
+    @Posted
+    def succeeded(self, seen: list[Succession]) -> list[Succession]:
+        """Report which files were opened after which. The answer is home's knowledge of that, the
+        latest first, at most SUCCESSIONS. It comes on any thread."""
 
-    def written(self, file: FileId, told: Callable[[Attributes | None], None]) -> None:
-        """No program here writes it any more, until it is opened to write again. What they wrote
-        has been posted before. Never waits: what is asked after this is answered after it. told: is
-        called, before anything that home sends later is handed on, with the attributes that home
-        promises from now on, which are the file's where it is native; else with None."""
-        ...
+    @Posted
+    def written(self, file: FileId) -> Attributes | None:
+        """Report that no program here writes the file any more, until it is opened to write again.
+        The node has posted their writes before, and home answers its later requests after this one.
+        The answer is the attributes that home promises from now on (for a native file: those that
+        hold), or None; it is handled before later messages of home."""
 
-    def close(self, file: FileId, closed: Callable[[Attributes | None], None]) -> None:
-        """What the node owned of it has been released before. Never waits: what is asked after
-        this, an open of the same file as well, is answered after it. closed: is called, on any
-        thread, with the file's attributes where home promises them, else with None."""
-        ...
+    @Posted
+    def close(self, file: FileId) -> Attributes | None:
+        """Close a file. The node has released its blocks before, and home answers its later
+        requests, also an open of this file, after this one. The answer is the file's attributes if
+        home promises them, or None; it comes on any thread."""
 
+    @Asked
     def sync(self, file: FileId) -> None:
-        """Returns when what home has of the file is durable; of a folder, its names."""
-        ...
+        """Return when home's content of the file is durable; for a folder, its names."""
 
+    @Asked
     def get_lock(
         self, file: FileId, owner: int, start: int, end: int, kind: LockKind
     ) -> tuple[int, int, LockKind, int] | None: ...
+
+    @Asked
     def set_lock(
         self, file: FileId, owner: int, start: int, end: int, kind: LockKind, pid: int, wait: bool
     ) -> None:
-        """`owner` is the node's; flock(2) locks are those of the whole file with FLOCK added to the
-        owner."""
-        ...
+        """Set a lock. The node numbers its owners. A flock(2) lock covers the whole file, with
+        FLOCK added to the owner."""
 
+    @Asked
     def forget_locks(self, file: FileId, owner: int) -> None: ...

@@ -29,7 +29,7 @@ from satchel.errors import (
     UnavailableError,
 )
 from shares.node.hub import codec
-from shares.node.hub.remote import RemoteHub
+from shares.node.hub.hub import Hub
 from shares.protocol import NodeId
 
 VERSION = 11
@@ -201,7 +201,7 @@ class Membership:
         self._asking, self._counting = 0, threading.Lock()
         self._caller = call(self)
 
-    def join(self, timeout: float) -> RemoteHub:
+    def join(self, timeout: float) -> Hub:
         """Wait until home has taken the node in. Raises what home refuses with (NotFoundError: no
         such share), and UnavailableError; the membership is over then."""
         if not self._settled.wait(timeout):
@@ -213,11 +213,11 @@ class Membership:
         return self.hub
 
     @property
-    def hub(self) -> RemoteHub:
+    def hub(self) -> Hub:
         """Home, once the node has joined."""
         if self._joined is None:
             raise StateError(f"the share {self.share} is not joined")
-        return RemoteHub(self, NodeId(self._joined.node))
+        return Hub(self, NodeId(self._joined.node))
 
     @property
     def refusal(self) -> SatchelError | None:

@@ -77,7 +77,10 @@ class MadeAhead:
             self._asked = True
         self._home.latest.ids(self._given_ids)
 
-    def _given_ids(self, first: FileId, count: int) -> None:
+    def _given_ids(self, given: tuple[FileId, int] | OSError | None) -> None:
+        if not isinstance(given, tuple):
+            return
+        first, count = given
         with self.lock:
             self._asked = False
             self._ids.append(range(first, first + count))

@@ -118,7 +118,7 @@ class Creation:
                 use.writes = True
                 self._handles.used(file, use)
             hub = self._home.latest
-            hub.make(making, partial(self._answered, hub, mark, making))
+            hub.make(partial(self._answered, hub, mark, making), making)
         self._ahead.want_ids()
         return Entry(name, attributes), self._handles.handle(file, flags, opened)
 
@@ -160,7 +160,7 @@ class Creation:
         answers: list[tuple[Making, queue.SimpleQueue[int | OSError | None]]] = []
         for making in self._ahead.pending():
             answers.append((making, queue.SimpleQueue()))
-            hub.make_again(making, answers[-1][1].put)
+            hub.make_again(answers[-1][1].put, making)
         for making, answer in answers:
             found = answer.get()
             if found is None:

@@ -185,13 +185,13 @@ class FileHandles:
 
         hub = self._home.latest
 
-        def closed(attributes: Attributes | None) -> None:
+        def closed(attributes: Attributes | OSError | None) -> None:
             if self._content.goes_by(hub):
                 self._write_back.closed_at_home(file)
-            if attributes is not None and attributes.file == file:
+            if isinstance(attributes, Attributes) and attributes.file == file:
                 self._names.learn_attributes(mark, attributes)
 
-        hub.close(file, closed)
+        hub.close(closed, file)
         self._uses.say(use)
 
     def _say_written(self, file: FileId, use: Use) -> None:
@@ -200,7 +200,7 @@ class FileHandles:
         assert opened is not None
         opened.spoken += 1
         told = partial(self._write_back.told, opened, opened.spoken)
-        self._home.latest.written(file, told)
+        self._home.latest.written(told, file)
         self._uses.say(use)
 
     # Without an end of the use.

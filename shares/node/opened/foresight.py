@@ -78,9 +78,11 @@ class Foresight:
             self._told = time.monotonic()
             seen = self._forecast.learnt()
         with suppress(OSError):
-            hub.succeeded(seen, self._take)
+            hub.succeeded(self._take, seen)
 
-    def _take(self, known: list[Succession]) -> None:
+    def _take(self, known: list[Succession] | OSError | None) -> None:
+        if not isinstance(known, list):
+            return
         with self._lock:
             fresh = self._forecast.successors
             for edge in reversed(known):
@@ -149,5 +151,5 @@ class Foresight:
     def _give_up(self, file: FileId, hub: Hub) -> None:
         """Home has not opened it."""
         if self._content.admission.unasked(file):
-            hub.close(file, lambda _: None)
+            hub.close(lambda _: None, file)
         self._names.closed(file)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from shares.node.hub.current_hub import CurrentHub
 from shares.node.hub.hub import Hub, Lease
 from shares.node.hub.losses import Losses
 from shares.node.names.names import Names
+
+log = logging.getLogger(__name__)
 
 FIRST_LEASE = 3.0
 """Seconds, until home has told."""
@@ -76,20 +79,22 @@ class Heartbeat:
         """told: is called when home has answered, or will not."""
         sent, mark = clock.now(), self._content.beating()
 
-        def heard(lease: Lease | None) -> None:
+        def heard(lease: Lease | OSError | None) -> None:
             self._beaten(hub, sent, mark, lease)
             told()
 
-        hub.beat(self._losses.latest, heard)
+        hub.beat(heard, self._losses.latest)
 
     def _pinged(self, hub: Hub, until: float) -> None:
         if self._content.leased(hub, until):
             self._names.leased(until)
 
-    def _beaten(self, hub: Hub, sent: float, mark: int, lease: Lease | None) -> None:
+    def _beaten(self, hub: Hub, sent: float, mark: int, lease: Lease | OSError | None) -> None:
         if self._beats is hub:
             self._beats = None
-        if lease is None:
+        if not isinstance(lease, Lease):
+            if lease is not None:
+                log.warning("home does not take heartbeats: %s", lease)
             return
         until = sent + lease.seconds
         self._content.heard(sent)

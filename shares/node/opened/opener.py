@@ -53,7 +53,7 @@ class Opener:
                     hub, opened = self._home.ask(uncut)
             except OSError:
                 if admission.unasked(file):
-                    self._home.latest.close(file, lambda _: None)
+                    self._home.latest.close(lambda _: None, file)
                 if use.file is None:
                     self._names.closed(file)
                 self._names.gone(file)  # the kernel looks the name up once more after ESTALE

@@ -26,8 +26,8 @@ def test_a_heartbeat_over_a_socket_is_answered_with_the_lease(home: Home) -> Non
     """It was refused: the function that hears of the answer was taken for an argument that is sent,
     and so no real node ever stopped by itself."""
     home.add()
-    heard: list[Lease | None] = []
-    home.join("one").node.hub.beat(0.0, heard.append)
+    heard: list[Lease | OSError | None] = []
+    home.join("one").node.hub.beat(heard.append, 0.0)
     assert eventually(lambda: heard == [Lease(LEASE, [])])
 
 

@@ -193,7 +193,7 @@ def test_a_file_has_the_terms_of_its_path_when_a_node_opens_it(home: Home) -> No
     assert (relaxed.policy, relaxed.relaxation) == ("write-update", 2.0)
     assert (strong.policy, strong.relaxation) == ("delayed-update", 0.0)
     file = hub.lookup(ROOT, b"c").attributes.file
-    hub.close(file, lambda _: None)
+    hub.close(lambda _: None, file)
     assert hub.open(file, False, False).relaxation == 0.0, "it has a name to which nothing applies"
     home.shares.change("photos", Terms("b", relaxation=1.0).change)
     home.begin_again()

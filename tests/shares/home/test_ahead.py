@@ -227,7 +227,7 @@ def test_what_others_do_before_the_answer_counts(
         hub.attributes(ROOT)  # with relaxation no write waits until this node has been told
         return answer
 
-    hub.open = crossed  # type: ignore[method-assign,assignment]
+    hub.open = crossed  # type: ignore[assignment]
     handle = node.open(file, os.O_RDONLY).number
     del hub.open
     assert node.read(handle, 0, 1 << 20) == expected
@@ -253,7 +253,7 @@ def test_a_membership_that_ends_meanwhile_takes_the_copies_along(
             expected = rewrites(node, file)
             return real(*arguments)
 
-        hub.open = lost  # type: ignore[method-assign,assignment]
+        hub.open = lost  # type: ignore[assignment]
         handle = two.open(file, os.O_RDONLY).number
         assert two.hub is not hub
         assert two.read(handle, 0, 1 << 20) == expected

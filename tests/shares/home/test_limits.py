@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from shares.node import ROOT, Buffer, LockKind, Node, codec
+from shares.home.calls import HomeCalls
+from shares.node import ROOT, Buffer, Call, Hub, LockKind, Node, codec
 from shares.protocol import BLOCK, FileId
 from tests.shares.home.homes import LocalHome
 from tests.waiting import eventually
@@ -169,6 +170,11 @@ def test_so_many_wait_for_locks_and_no_more(
         with pytest.raises(OSError) as caught:
             codec.raise_refusal(refusal)
         assert caught.value.errno == errno.ENOLCK
+
+
+def test_home_answers_every_call_that_a_hub_declares(home: LocalHome) -> None:
+    declared = {name for name, call in vars(Hub).items() if isinstance(call, Call)}
+    assert set(HomeCalls(home.add())._table) == declared
 
 
 def test_what_a_node_calls_that_there_is_not_is_counted_together(home: LocalHome) -> None:

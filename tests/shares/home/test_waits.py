@@ -297,7 +297,7 @@ def test_a_cut_that_home_may_have_made_is_not_asked_for_again(home: LocalHome) -
             assert eventually(lambda: not hub.connected)
             raise OSError(errno.EIO, "the answer did not come")
 
-        hub.open = overtaken  # type: ignore[method-assign]
+        hub.open = overtaken
         with pytest.raises(OSError):
             node.open(file, os.O_WRONLY | os.O_TRUNC)
         assert eventually(lambda: node.hub is not hub and node.hub.connected, 60.0)
@@ -319,7 +319,7 @@ def test_a_file_that_is_closed_while_it_is_created_again_is_open(
         node.handles.close_idle(file)  # as after 30 s
         return answer
 
-    hub.create = overtaken  # type: ignore[method-assign,assignment]
+    hub.create = overtaken  # type: ignore[assignment]
     _, handle = node.create(ROOT, b"file", 0o644, os.O_WRONLY, UID, GID)
     hub.usage()
     assert file in home.share.sessions[hub.node].opened
@@ -341,7 +341,7 @@ def test_a_close_before_home_serves_again_does_not_come_behind_a_later_open(
     node = home.join("one").node
     closed = threading.Event()
     file = FileId(2)
-    node.hub.close(file, lambda _: closed.set())
+    node.hub.close(lambda _: closed.set(), file)
     assert closed.wait(60)
     assert not home.share.grace.over
     file = node.lookup(ROOT, b"file").attributes.file

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shares.node import Buffer, Membership, Node, RemoteHub
+from shares.node import Buffer, Hub, Membership, Node
 from shares.node.content.windows import Make
 from shares.protocol import Message, NodeId
 from tests.shares.home.homes import Line, LocalHome
@@ -18,7 +18,7 @@ from tests.shares.home.homes import Line, LocalHome
 Join = Callable[..., Node]
 
 
-class WatchedHub(RemoteHub):
+class WatchedHub(Hub):
     """A node's hub that notes what is posted, and that can be cut off from home."""
 
     def __init__(self, membership: Membership, node: NodeId, line: Line) -> None:

@@ -25,9 +25,9 @@ from shares.node import (
     LockKind,
     Made,
     Making,
+    Notices,
     Opened,
     OwnFolder,
-    RemoteHub,
     Unmade,
     codec,
 )
@@ -193,7 +193,7 @@ def test_content_of_other_lengths_is_refused(name: str) -> None:
 
 
 def test_golden_bytes_of_what_home_promises() -> None:
-    stale = codec.encode_call("stale", [EVERYTHING, None])
+    stale = Notices.stale.encode(EVERYTHING, None)
     assert stale == b'\x40["stale", 0, null]'
     attributes = ATTRIBUTES
     entry = codec.encode_result(Entry(b"a", attributes, valid=5.0))
@@ -221,19 +221,19 @@ def test_golden_bytes_of_opens_and_closes() -> None:
         def post(self, payload: bytes, arrived: object, failed: object) -> None:
             said.append(payload)
 
-    hub: Hub = RemoteHub(cast("HomeLink", Said()), NodeId(1))
+    hub = Hub(cast("HomeLink", Said()), NodeId(1))
     hub.open(FILE, True, False)
-    hub.written(FILE, lambda _: None)
-    hub.close(FILE, lambda _: None)
+    hub.written(lambda _: None, FILE)
+    hub.close(lambda _: None, FILE)
     assert said == [b'\x40["open", 7, true, false]', b'\x40["written", 7]', b'\x40["close", 7]']
     opened = codec.encode_result(Opened(ATTRIBUTES, True, 0.0, "optimal", "off", 3, "private"))
     assert opened.endswith(b'true, 0.0, "optimal", "off", 3, "private"]')
     assert codec.encode_call("mark", [FILE, "private"]) == b'\x40["mark", 7, "private"]'
     said.clear()
     making = Making(FILE, FileId(3), b"a", 0o644, 1, 2, 9)
-    hub.ids(lambda first, count: None)
-    hub.make(making, lambda _: None)
-    hub.make_again(making, lambda _: None)
+    hub.ids(lambda _: None)
+    hub.make(lambda _: None, making)
+    hub.make_again(lambda _: None, making)
     about = b'[7, 3, "a", 420, 1, 2, 9]]'
     assert said == [b'\x40["ids"]', b'\x40["make", ' + about, b'\x40["make_again", ' + about]
 
@@ -254,7 +254,7 @@ def test_a_run_longer_than_any_is_refused_before_it_takes_memory() -> None:
 
 def test_a_call_carries_names_that_are_no_text() -> None:
     name, values = codec.decode_call(codec.encode_call("lookup", [FILE, b'\xff\n"x']))
-    assert (name, codec.arguments_of(Hub.lookup, values)[1:]) == ("lookup", [b'\xff\n"x'])
+    assert (name, Hub.lookup.arguments(values)[1:]) == ("lookup", [b'\xff\n"x'])
 
 
 def test_results_have_the_types_that_the_hub_promises() -> None:
@@ -270,7 +270,7 @@ def test_results_have_the_types_that_the_hub_promises() -> None:
 @pytest.mark.parametrize("values", [[], ["x", "y"], [1, 2], [1, "a", "b"], [True, "a"], [[1], "a"]])
 def test_arguments_of_another_kind_are_refused(values: list[object]) -> None:
     with pytest.raises(IntegrityError):
-        codec.arguments_of(Hub.lookup, values)
+        Hub.lookup.arguments(values)
 
 
 def test_a_refusal_is_the_error_that_home_had() -> None:
