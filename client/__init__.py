@@ -9,7 +9,7 @@
   whose one replica leads
 - medium: the stick in the person's hand, while sessions use it
 - moves: replicas at surrogates: which one, by which route; fronts: local ports on which unmodified
-  programs use a service; shares: mounts; uplink: cloud storage of other programs
+  programs use a service; shares: mounts
 - session: one service in use: journal, feeds, first response wins
 - state: what is kept between sessions, a file each
 - device: settings, and what the device can afford now

@@ -12,8 +12,8 @@
 - services: each service's machine, log and checkpoints; shares: which folders nodes use as one, and
   the socket at which they join (shares.home)
 - settings: home.toml
-- uplink: cloud storage that home asks for the mobile; retention: which versions and checkpoints
-  stay; shelf: folders of things by name; wishes: what a machine is to be; work: long requests
+- retention: which versions and checkpoints stay; shelf: folders of things by name; wishes: what a
+  machine is to be; work: long requests
 
 Imports go down this list, and what stands on one line does not know each other (`.importlinter`).
 """

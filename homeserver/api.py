@@ -44,9 +44,9 @@ POST   /v1/share-grants                           grant: share, service, surroga
 DELETE /v1/share-grants/S/SERVICE/SURROGATE       take it back
 GET    /v1/share-grants/SERVICE/SURROGATE         what a client lends there: share, writable, log
 
-What carried services and cloud storage have besides is in homeserver/carried_api.py and
-homeserver/uplink/api.py. GET /v1/openapi.json describes
-all of it (wire/http/openapi.py); what a POST takes is told by its view.
+homeserver/carried_api.py and uplink/helper/api.py have the routes of carried services and of cloud
+storage. GET /v1/openapi.json describes all of them (wire/http/openapi.py); the view of a POST names
+its fields.
 """
 
 from __future__ import annotations
@@ -69,8 +69,6 @@ from homeserver.media.doubtful import Doubtful
 from homeserver.services.records import CheckpointNotFound, NewService
 from homeserver.services.service import Service
 from homeserver.shares import Shares
-from homeserver.uplink import Helper, uplink_routes
-from homeserver.uplink import api as uplink_api
 from homeserver.work import Works
 from replay import (
     decode_operations,
@@ -86,6 +84,8 @@ from satchel.retention import Policy
 from satchel.spans import Spans
 from satchel.typed import Form, Mistyped
 from shares.home import ShareRecord, Terms
+from uplink.helper import Helper, uplink_routes
+from uplink.helper import api as uplink_api
 from wire import (
     Lease,
     ServiceStatus,

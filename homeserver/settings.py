@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from homeserver.uplink.settings import HelpedService
 from homeserver.wishes import MachineWish
 from satchel.errors import NotFoundError
 from satchel.names import check_name
 from satchel.paths import SHARE_SOCKET, cache_dir, data_dir, runtime_dir
 from satchel.retention import Policy
 from satchel.settings import require_numbers
+from uplink.helper import HelpedService
 
 if TYPE_CHECKING:
     from media import SealKeys

@@ -41,14 +41,14 @@ SETTINGS = (
         "wire",
         "Peer",
     ),
-    ("client.toml, `uplink`", "client.device.uplink_settings", "UplinkSettings"),
+    ("client.toml, `uplink`", "uplink.gateway.settings", "UplinkSettings"),
     (
         "client.toml, each of `uplink.services`",
-        "client.device.uplink_settings",
+        "uplink.gateway.settings",
         "UplinkService",
     ),
     ("home.toml", "homeserver.settings", "HomeSettings"),
-    ("home.toml, each of `uplink`", "homeserver.uplink.settings", "HelpedService"),
+    ("home.toml, each of `uplink`", "uplink.helper.settings", "HelpedService"),
     ("surrogate.toml", "surrogate.settings", "SurrogateSettings"),
     ("surrogate.toml, `tenant`", "surrogate.caps", "TenantCaps"),
 )

@@ -1,144 +1,22 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What unmodified programs say to cloud storage, rearranged so that the radio sleeps (StoArranger).
+"""Cloud storage of unmodified programs, with the radio asleep (StoArranger).
 
-Pure: no clock, no network, no threads. Who calls says what time it is and does what is decided.
+- policy: decisions about requests to cloud storage; no clock, no network, no threads
+- gateway: `satchel uplink`, on the device, between its programs and their services
+- helper: home's side, which asks the services for the device
 
-- radio: the states of an interface and what each costs; the ledger of joules, which are a model's
-- batcher: how long uploads are held, and why they are let go
-- upload: one that is held, and the states that it goes through
-- sigv4: requests that are signed one by one, as S3 asks for
-- services: descriptions of what a service's requests mean, and how one uploads to it
-- objects: S3's lists of objects
-- dialogue: the requests of an upload, one after the other
-- davxml: WebDAV's lists of properties, which are changed on the way through
-- known: what is known of files and folders at a service
-- mirror, treesync: what a tree of folders has, and how it is made to have what the service has
-- crawl: programs that ask for a whole tree of folders, told from people
-- cache: which answers are kept, for whom, and for how long
-- held upload: an upload that the program takes for done and the service does not have yet
-- batch: held uploads that go in one burst
+The gateway and the helper import the policy and never each other (`.importlinter`). docs/uplink.md
+describes what users get.
 """
 
-from uplink.batcher import (
-    THRESHOLD_PER_MB,
-    Batcher,
-    Reason,
-    burst_joules,
-    growth_per_mb,
-    saving_ratio,
-)
-from uplink.cache import Freshness, cache_key, freshness, keepable
-from uplink.crawl import Crawl, Crawls
-from uplink.davxml import (
-    BadDavXml,
-    Entry,
-    ask_for_etags,
-    edit_listing,
-    hrefs_of,
-    read_listing,
-    read_members,
-    rewrite_hrefs,
-    split_tree,
-)
-from uplink.dialogue import StepAnswer, StepRequest, Verdict, run_dialogue
-from uplink.known import Knowledge, Known, plain
-from uplink.mirror import Mirror, TreeTooLarge
-from uplink.objects import (
-    BadObjectList,
-    FolderQuestion,
-    ObjectPage,
-    folder_lists,
-    read_folder_question,
-    read_objects,
-)
-from uplink.radio import (
-    BadRadio,
-    Interface,
-    Ledger,
-    RadioModel,
-    RadioState,
-    Stage,
-    built_in_radios,
-    read_radios,
-)
-from uplink.services import (
-    BadDescription,
-    Description,
-    Kind,
-    Outcome,
-    Pattern,
-    Step,
-    built_in_descriptions,
-    read_description,
-)
-from uplink.sigv4 import Signature, read_signature, signed_headers, verified
-from uplink.treesync import Ask, DavQuestion, Deltas, NoTree, TreeSync
-from uplink.upload import Condition, Upload, UploadState
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "THRESHOLD_PER_MB",
-    "Ask",
-    "BadDavXml",
-    "BadDescription",
-    "BadObjectList",
-    "BadRadio",
-    "Batcher",
-    "Condition",
-    "Crawl",
-    "Crawls",
-    "DavQuestion",
-    "Deltas",
-    "Description",
-    "Entry",
-    "FolderQuestion",
-    "Freshness",
-    "Interface",
-    "Kind",
-    "Knowledge",
-    "Known",
-    "Ledger",
-    "Mirror",
-    "NoTree",
-    "ObjectPage",
-    "Outcome",
-    "Pattern",
-    "RadioModel",
-    "RadioState",
-    "Reason",
-    "Signature",
-    "Stage",
-    "Step",
-    "StepAnswer",
-    "StepRequest",
-    "TreeSync",
-    "TreeTooLarge",
-    "Upload",
-    "UploadState",
-    "Verdict",
-    "ask_for_etags",
-    "built_in_descriptions",
-    "built_in_radios",
-    "burst_joules",
-    "cache_key",
-    "edit_listing",
-    "folder_lists",
-    "freshness",
-    "growth_per_mb",
-    "hrefs_of",
-    "keepable",
-    "plain",
-    "read_description",
-    "read_folder_question",
-    "read_listing",
-    "read_members",
-    "read_objects",
-    "read_radios",
-    "read_signature",
-    "rewrite_hrefs",
-    "run_dialogue",
-    "saving_ratio",
-    "signed_headers",
-    "split_tree",
-    "verified",
-]
+from satchel.deferred import deferred
+
+if TYPE_CHECKING:
+    from uplink import gateway, helper, policy
+else:
+    __getattr__ = deferred(__name__)
+
+__all__ = ["gateway", "helper", "policy"]

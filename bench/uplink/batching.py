@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.harness import Figure, figure
-from uplink import Batcher, Interface, RadioModel, built_in_radios
+from uplink.policy import Batcher, Interface, RadioModel, built_in_radios
 
 UPLOADS = 50
 SIZES = (20_000, 1_000_000)

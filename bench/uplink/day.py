@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from bench.harness import Figure, figure
 from bench.uplink.recorded import Said, recorded
 from client import ClientSettings
-from uplink import Batcher, Interface, RadioModel, RadioState, built_in_radios
+from uplink.policy import Batcher, Interface, RadioModel, RadioState, built_in_radios
 
 DAY, HOUR, MINUTE = 86_400.0, 3600.0, 60.0
 

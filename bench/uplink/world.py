@@ -17,7 +17,7 @@ from pathlib import Path
 from bench import processors
 from satchel.errors import SatchelError, UnsupportedError
 from testbed import Host, Link, Shape, await_up, links, measure, roles
-from uplink import built_in_descriptions
+from uplink.policy import built_in_descriptions
 from wire import Identity
 
 RATE = 6_000_000

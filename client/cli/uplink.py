@@ -8,6 +8,7 @@ import contextlib
 import os
 import sys
 import time
+from functools import partial
 from typing import Any
 
 import click
@@ -36,9 +37,14 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
     It runs until Ctrl-C. A program uses http://127.0.0.1:PORT/SERVICE in place of the service's
     address. Uploads that are held at the end stay held, and go when the daemon runs again.
     """
-    from client.device.power import Power
-    from client.uplink.control import control_app, control_socket, entries_socket
-    from client.uplink.daemon import UplinkDaemon
+    from client.device.power import Power, Urgency
+    from uplink.gateway import (
+        DevicePower,
+        UplinkDaemon,
+        control_app,
+        control_socket,
+        entries_socket,
+    )
     from wire import SELDOM_SECONDS, Links, serve
 
     if not settings.uplink.services:
@@ -53,14 +59,11 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
             own = links.enter_context(Links(folder, keep_alive=SELDOM_SECONDS))
             home = own.get("home", settings.require_home())
             home.want()
-        daemon = links.enter_context(
-            contextlib.closing(
-                UplinkDaemon(
-                    settings.uplink, settings.client_name, home, entries_socket(settings), power
-                )
-            )
-        )
-        app, place = control_app(daemon), control_socket(settings)
+        affords = DevicePower(lambda: power.means.plenty, partial(power.wait, Urgency.SOON))
+        place, name = entries_socket(settings.run), settings.client_name
+        daemon = UplinkDaemon(settings.uplink, name, home, place, affords)
+        links.enter_context(contextlib.closing(daemon))
+        app, place = control_app(daemon), control_socket(settings.run)
         with serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY):
             rows = [
                 {"service": name, "use": f"{daemon.url}/{name}"}
@@ -168,7 +171,7 @@ def run(
     This holds for all programs that it starts, too. With --namespace they keep using the
     service's own address. Without, point them at the address that `uplink serve` prints.
     """
-    from client.uplink.programs import MARK
+    from uplink.gateway import MARK
 
     environment = os.environ | {MARK: "background" if background else "foreground"}
     if namespace:
@@ -179,10 +182,9 @@ def run(
 def _run_in_namespace(
     settings: ClientSettings, words: tuple[str, ...], environment: dict[str, str]
 ) -> int:
-    from client.uplink.control import entries_socket, running_uplink
-    from client.uplink.namespace import run_in_namespace
+    from uplink.gateway import entries_socket, run_in_namespace, running_uplink
 
-    with running_uplink(settings) as daemon:
+    with running_uplink(settings.run) as daemon:
         daemon.get_json("/v1/stats")
 
         def report(seconds: float, up: int, down: int) -> None:
@@ -190,13 +192,13 @@ def _run_in_namespace(
                 daemon.post_json("/v1/tunnel", {"seconds": seconds, "up": up, "down": down})
 
         urls = [service.url for service in settings.uplink.services.values()]
-        return run_in_namespace(words, environment, urls, entries_socket(settings), report)
+        return run_in_namespace(words, environment, urls, entries_socket(settings.run), report)
 
 
 def _ask(settings: ClientSettings, method: str, path: str, body: Any = None) -> Any:
-    from client.uplink.control import running_uplink
+    from uplink.gateway import running_uplink
 
-    with running_uplink(settings) as daemon:
+    with running_uplink(settings.run) as daemon:
         if method == "GET":
             return daemon.get_json(path)
         return daemon.post_json(path, body, timeout=FLUSH_SECONDS)

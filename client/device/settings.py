@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from client.device.limit import DEFAULT, Limit
-from client.device.uplink_settings import UplinkSettings
 from replay import Durability
 from satchel.errors import NotFoundError
 from satchel.names import BadName, check_name, host_name
 from satchel.paths import config_dir, data_dir, runtime_dir, state_dir
 from satchel.settings import SettingsError, require_numbers
+from uplink.gateway import UplinkSettings
 from wire import Peer, verify_signer
 
 if TYPE_CHECKING:

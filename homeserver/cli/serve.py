@@ -18,10 +18,10 @@ from homeserver.home import Home, owner_of
 from homeserver.metrics import HomeCollector
 from homeserver.page import home_page
 from homeserver.shares import Shares, ShareShelf
-from homeserver.uplink import Helper
 from homeserver.work import Works
 from hypervisor import choose_driver
 from satchel.errors import ConflictError
+from uplink.helper import Helper
 from wire import metrics_app, serve
 
 METRICS_MAX_BODY = 1 << 10

@@ -30,7 +30,6 @@ from hypothesis import HealthCheck, seed, settings
 from zeroconf import ServiceInfo
 
 from client.session.proof import Proof, ProofInvalid
-from client.uplink.resolver import BadQuestion, read_question
 from media import MediaSealed, SealKeys, new_seal
 from replay.adapters import http, rfb
 from replay.operations import Operation, RecordInvalid
@@ -49,6 +48,7 @@ from satchel.ids import CheckpointId, OperationNumber
 from tests.hostile.test_parsers import EXAMPLES, PARSERS, Parser, check, drawn, in_file
 from tests.hostile.test_parsers import UUID as A_UUID
 from tests.needs import requires
+from uplink.gateway.resolver import BadQuestion, read_question
 from wire import AnswerSigner, RemoteProtocolError, SignedStatement, Statement
 from wire.errors import LocalProtocolError
 from wire.keys.authority import read_certificate

@@ -13,7 +13,7 @@ from tests.needs import requires
 from tests.round_trips import RoundTrips
 from tests.shares.mount.served import Served, World, write
 from tests.waiting import eventually
-from uplink import Interface, built_in_radios
+from uplink.policy import Interface, built_in_radios
 
 pytestmark = requires("fuse")
 

@@ -1,0 +1,337 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of each request of a program: answered here, held, or forwarded.
+
+The port is this device's alone, and so a request has to be meant for it: one whose `Host` is
+another name, as a page in a browser can send, is refused. Nothing here adds credentials to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from weakref import WeakKeyDictionary
+
+from satchel.errors import ConflictError, NotFoundError, SatchelError
+from uplink.gateway.accounts import Accounts, account_name
+from uplink.gateway.asked import Asked
+from uplink.gateway.catalog import Catalog, is_below
+from uplink.gateway.conversation import Conversation, Exchange, ProgramGone
+from uplink.gateway.flusher import Flusher, held_etag
+from uplink.gateway.forwarding import Forwarding
+from uplink.gateway.object_lists import ObjectLists
+from uplink.gateway.own_writes import held_headers
+from uplink.gateway.programs import Program, Programs
+from uplink.gateway.radio_watch import RadioWatch
+from uplink.gateway.spool import Incoming, Spool, SpoolFull
+from uplink.policy import Condition, Crawl, Crawls, Kind, Reason, Upload, UploadState, plain
+from wire import ServiceAnswer, ServiceUnreachable
+
+logger = logging.getLogger(__name__)
+
+CONNECTIONS = 256
+SIGNATURE_MARGIN = 120.0
+"""Seconds of a signature that are left for the upload itself."""
+
+_COUNTED = ("requests", "held", "waited", "answered_here", "crawl_requests")
+PIECE = 1 << 18
+
+_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", re.IGNORECASE)
+
+
+class Gateway:
+    """See the module. `adopt` takes a connection; each has a thread."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        accounts: Accounts,
+        spool: Spool,
+        forwarding: Forwarding,
+        flusher: Flusher,
+        radio: RadioWatch,
+        programs: Programs,
+    ) -> None:
+        self._catalog, self._accounts, self._spool = catalog, accounts, spool
+        self._forwarding, self._flusher, self._radio = forwarding, flusher, radio
+        self._programs, self._object_lists = programs, ObjectLists(forwarding)
+        self._known: WeakKeyDictionary[socket.socket, Program] = WeakKeyDictionary()
+        self._room = threading.BoundedSemaphore(CONNECTIONS)
+        self._guard = threading.Lock()
+        self._open: set[socket.socket] = set()
+        self._crawls = Crawls()
+        self.counts = dict.fromkeys(_COUNTED, 0)
+
+    def adopt(self, connection: socket.socket) -> None:
+        """Serve it, in a thread of its own."""
+        self._room.acquire()
+        threading.Thread(
+            target=self._serve, args=(connection,), name="uplink program", daemon=True
+        ).start()
+
+    def enter(self, connection: socket.socket, authority: str, pid: int) -> int:
+        """Serve, in this thread, what the process meant to be a connection with the service at the
+        authority. How many requests came."""
+        with self._room:
+            self._known[connection] = self._programs.of(pid)
+            return self._converse(connection, authority)
+
+    def close(self) -> None:
+        """Cut every connection."""
+        with self._guard:
+            for connection in self._open:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            self._converse(connection)
+        finally:
+            self._room.release()
+
+    def _converse(self, connection: socket.socket, authority: str | None = None) -> int:
+        conversation = Conversation(connection, self._answer, authority)
+        with self._guard:
+            self._open.add(connection)
+        try:
+            conversation.run()
+        except Exception:
+            logger.exception("a program's connection is closed")
+        finally:
+            with self._guard:
+                self._open.discard(connection)
+        return conversation.requests
+
+    def _answer(self, exchange: Exchange) -> None:
+        self._count("requests")
+        if exchange.authority is None and not _HOST.fullmatch(exchange.named.get("host", "")):
+            _say(exchange, 403, "this port answers at 127.0.0.1 alone")
+            return
+        try:
+            self._dispatch(self._asked(exchange))
+        except ProgramGone:
+            raise
+        except NotFoundError as error:
+            _say(exchange, 404, str(error))
+        except ServiceUnreachable as error:
+            _say(exchange, 502, str(error))
+        except (SatchelError, OSError) as error:
+            logger.warning("%s %s: %s", exchange.method, exchange.target, error)
+            _say(exchange, 503, str(error))
+
+    def _asked(self, exchange: Exchange) -> Asked:
+        """Raises NoSuchService."""
+        authority, path, within = exchange.authority, exchange.path, True
+        if authority is None or _HOST.fullmatch(authority):
+            service = re.split(r"[/?]", path.lstrip("/"), maxsplit=1)[0]
+            path, prefix = "/" + path.lstrip("/"), f"/{service}"
+            upstream = self._catalog.upstream(service)
+        else:
+            service = self._catalog.at(authority, path)
+            upstream = self._catalog.upstream(service)
+            within, prefix = is_below(path, upstream.base), upstream.base
+        described = self._catalog.description(service)
+        query = path.partition("?")[2]
+        name = account_name(exchange.named) if within else None
+        rest = path.removeprefix(prefix) if within else path
+        return Asked(
+            exchange=exchange,
+            service=service,
+            path=rest if rest.startswith("/") else "/" + rest,
+            upstream=upstream if within else upstream.at_origin(),
+            description=described,
+            kind=described.kind(exchange.method, exchange.named, query) if within else Kind.CHANGE,
+            account=None if name is None else self._accounts.get(service, name),
+            program=lambda: self._program(exchange),
+            prefix=prefix if within else "",
+            helped=self._catalog.helped(service),
+        )
+
+    def _program(self, exchange: Exchange) -> Program:
+        """The same for all requests of a connection."""
+        with self._guard:
+            known = self._known.get(exchange.connection)
+        if known is None:
+            known = self._programs.at(exchange.connection)
+            with self._guard:
+                self._known[exchange.connection] = known
+        return known
+
+    def _dispatch(self, asked: Asked) -> None:
+        if asked.kind is Kind.READ:
+            went = self._forwarding.read(asked)
+        elif asked.kind is Kind.LISTING and asked.description.listing == "webdav":
+            folder = plain(asked.path) if asked.exchange.named.get("depth") == "1" else None
+            went = self._forwarding.list_properties(asked, self._crawl(asked, folder))
+        elif asked.kind is Kind.LISTING and asked.description.listing == "s3":
+            lists = self._object_lists
+            went = lists.answer(asked, self._crawl(asked, lists.folder(asked)))
+        elif asked.kind is Kind.UPLOAD and (condition := self._holdable(asked)) is not None:
+            went = self._hold(asked, condition)
+        else:
+            with self._waited(asked):
+                self._change(asked)
+            went = True
+        if went:
+            self._flusher.awake()
+        else:
+            self._count("answered_here")
+
+    def _crawl(self, asked: Asked, folder: str | None) -> Crawl | None:
+        """That of which the request for a folder is a part; None where it is of none."""
+        if folder is None or not (program := asked.program()).pid:
+            return None
+        whose = (program.name, asked.service, asked.account and asked.account.name)
+        with self._guard:
+            now = time.monotonic()
+            crawl = self._crawls.asked((program.pid, *whose), folder, now, whose)
+        if crawl is not None:
+            self._count("crawl_requests")
+        return crawl
+
+    def _holdable(self, asked: Asked) -> Condition | None:
+        """What the flush has to be refused without; None for an upload that cannot wait."""
+        account, size = asked.trusted, asked.exchange.size
+        if account is None or size is None or not asked.program().automatic or "?" in asked.path:
+            return None
+        if asked.signature is not None or not asked.description.steps:
+            return None
+        held = self._spool.pending_at(asked.service, account.name, asked.path)
+        with account.guard:
+            condition = account.knowledge.condition(asked.path)
+        if held is not None:
+            condition = held.condition if held.state is UploadState.HELD else None
+        if condition is None:
+            return None
+        etag = held_etag(held) if held else condition.etag
+        match, none = (asked.exchange.named.get(name) for name in ("if-match", "if-none-match"))
+        agrees = (match is None or match == etag) and (none is None or (none == "*" and not etag))
+        return condition if agrees else None
+
+    def _hold(self, asked: Asked, condition: Condition) -> bool:
+        """Take the body, make it durable, say that it is done. Whether the service was asked."""
+        exchange, account = asked.exchange, asked.trusted
+        size, awake = exchange.size or 0, self._radio.awake()
+        assert account is not None
+        headers = tuple(held_headers(exchange.named, exchange.headers))
+        try:
+            with self._spool.receive(size) as incoming:
+                for piece in exchange.body():
+                    incoming.write(piece)
+                replaces = self._spool.pending_at(asked.service, account.name, asked.path)
+                try:
+                    upload = self._spool.hold(
+                        incoming, service=asked.service, account=account.name, path=asked.path,
+                        headers=headers, condition=condition, now=time.time(),
+                    )  # fmt: skip
+                except (OSError, ConflictError) as error:
+                    logger.warning("%s goes at once: %s", asked.path, error)
+                    self._change(asked, _pieces(self._spool, incoming))
+                    return True
+        except (SpoolFull, OSError) as error:
+            if exchange.answered or exchange.body_begun:
+                raise
+            logger.warning("%s goes at once: %s", asked.path, error)
+            self._flusher.flush(Reason.ROOM, wait=0)
+            self._change(asked)
+            return True
+        self._forwarding.listings.forget(asked.service, account.name)
+        self._count("held")
+        exchange.answer(204 if condition.etag or replaces else 201)
+        self._flusher.accepted(upload, awake=awake)
+        return False
+
+    @contextlib.contextmanager
+    def _waited(self, asked: Asked) -> Iterator[None]:
+        """An upload that cannot be held may wait for others before the block. Its program waits,
+        too, and so it does for no longer than its signature and its description say."""
+        seconds = asked.description.waits
+        if asked.signature is not None:
+            seconds = min(seconds, asked.signature.left(time.time()) - SIGNATURE_MARGIN)
+        now = asked.kind is not Kind.UPLOAD or seconds <= 0 or self._radio.awake()
+        if now or not asked.program().automatic:
+            yield
+            return
+        self._count("waited")
+        self._flusher.wait(asked.exchange.size or 0, seconds)
+        self._radio.flushing(True)
+        try:
+            yield
+        finally:
+            self._radio.flushing(False)
+
+    def _change(self, asked: Asked, body: Iterable[bytes] | None = None) -> None:
+        """Forward it behind the uploads that come before it. Raises ConflictError where these do
+        not come through."""
+        account, paths = asked.account, [asked.path.partition("?")[0]]
+        if asked.destination:
+            paths.append(asked.destination)
+        if account is not None and asked.kind is not Kind.READ and self._near(asked, paths):
+            self._flusher.flush(Reason.ORDER)
+            if self._near(asked, paths):
+                raise ConflictError(
+                    f"{asked.exchange.method} {asked.path} cannot go before an upload that waits",
+                    fix="see `satchel uplink status`",
+                )
+        try:
+            answer = self._forwarding.forward(asked, body)
+        except BaseException:
+            self._changed(asked, paths, None)
+            raise
+        self._changed(asked, paths, answer)
+
+    def _changed(self, asked: Asked, paths: list[str], answer: ServiceAnswer | None) -> None:
+        """What is known now. answer: None where it is not known whether anything has changed."""
+        account, method = asked.account, asked.exchange.method
+        if account is None or method in _SAFE:
+            return
+        for path in paths:
+            self._forwarding.changed(asked.service, account.name, path)
+        with account.guard:
+            came = answer is not None and answer.status < 300
+            if came and method == "PUT" and answer is not None:
+                account.knowledge.file(paths[0], answer.named.get("etag", ""))
+            elif came and method == "MKCOL":
+                account.knowledge.folder(paths[0])
+            elif came and method == "DELETE":
+                account.knowledge.absent(paths[0])
+            elif answer is not None and 400 <= answer.status < 500:
+                account.knowledge.doubt(paths[0])
+            else:
+                for path in paths:
+                    account.knowledge.forget(path)
+
+    def _near(self, asked: Asked, paths: list[str]) -> list[Upload]:
+        assert asked.account is not None
+        return [
+            upload
+            for path in paths
+            for upload in self._spool.pending_near(asked.service, asked.account.name, path)
+        ]
+
+    def _count(self, what: str) -> None:
+        with self._guard:
+            self.counts[what] += 1
+
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS", "PROPFIND", "REPORT", "SEARCH", "TRACE"})
+
+
+def _pieces(spool: Spool, incoming: Incoming) -> Iterator[bytes]:
+    """What was received and could not be held."""
+    with spool.path_of(incoming).open("rb") as file:
+        while piece := file.read(PIECE):
+            yield piece
+
+
+def _say(exchange: Exchange, status: int, text: str) -> None:
+    """Unless an answer has begun, whose connection is then closed."""
+    if exchange.answered:
+        raise ProgramGone(text)
+    body = f"satchel uplink: {text}\n".encode()
+    exchange.answer(status, [("Content-Type", "text/plain; charset=utf-8")], body)

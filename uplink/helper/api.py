@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Home's help over HTTP (docs/formats/uplink-home.md).
+
+POST /v1/uplink/S/trees             a mirror of a tree; all that is in it
+GET  /v1/uplink/S/trees/T?since=N   what is another than in state N
+POST /v1/uplink/S/files             begin a new file: a name, or that the service has it
+POST /v1/uplink/S/files/F/names     SHA-1s of its chunks; a bit for each that home lacks
+POST /v1/uplink/S/files/F/chunks    the next of those
+POST /v1/uplink/S/files/F/send      upload it: outcome, why, etag
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import Any
+
+import flask
+
+from satchel.errors import UsageError
+from satchel.typed import Form, Mistyped
+from uplink.helper.files import NewFile
+from uplink.helper.helped import Helper
+from wire import octets, takes
+
+
+def uplink_routes(helper: Helper) -> flask.Blueprint:
+    """The routes at the top."""
+    routes = flask.Blueprint("uplink", __name__, url_prefix="/v1/uplink/<service>")
+
+    @routes.post("/trees")
+    @octets(answered=True)
+    @takes(user=str, root=str, question=str)
+    def begin_tree(fields: dict[str, Any], service: str) -> Any:
+        trees = helper.of_user(service, fields["user"]).trees
+        return _packed(trees.begin(fields["root"], fields["question"].encode()))
+
+    @routes.get("/trees/<tree>")
+    @octets(answered=True)
+    def tree_since(service: str, tree: str) -> Any:
+        since = flask.request.args.get("since", "")
+        if not re.fullmatch("[0-9]{1,15}", since):
+            raise UsageError("since must be a number")
+        return _packed(helper.get(service).trees.since(tree, int(since)))
+
+    @routes.post("/files")
+    @takes(user=str, file=dict)
+    def begin_file(fields: dict[str, Any], service: str) -> Any:
+        file = _new_file(fields["file"])
+        name, etag = helper.of_user(service, fields["user"]).files.begin(file)
+        return {"file": name, "etag": etag}
+
+    @routes.post("/files/<file>/names")
+    @octets(sent=True, answered=True)
+    def name_chunks(service: str, file: str) -> Any:
+        return _packed(helper.get(service).files.name(file, flask.request.get_data()))
+
+    @routes.post("/files/<file>/chunks")
+    @octets(sent=True)
+    def take_chunks(service: str, file: str) -> Any:
+        helper.get(service).files.take(file, flask.request.get_data())
+        return {}
+
+    @routes.post("/files/<file>/send")
+    def send(service: str, file: str) -> Any:
+        return Form().plain(helper.get(service).files.send(file))
+
+    return routes
+
+
+def _new_file(fields: dict[str, Any]) -> NewFile:
+    try:
+        file: NewFile = Form().typed(fields, NewFile, "the new file")
+    except (Mistyped, RecursionError) as error:
+        raise UsageError(f"cannot read {flask.request.path}", why=str(error)) from error
+    return file
+
+
+def _packed(body: bytes) -> flask.Response:
+    return flask.Response(zlib.compress(body), mimetype="application/octet-stream")

@@ -1,0 +1,144 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""The decisions of uplink: which requests wait, which answers are cached, what a service means.
+
+Pure: no clock, no network, no threads. The caller gives the time and acts on the decision.
+
+- radio: the states of an interface and their costs; the ledger of joules, which a model computes
+- batcher: how long uploads are held, and why a batch goes
+- upload: a held upload, and its states
+- sigv4: requests that are signed one by one, as S3 asks for
+- services: descriptions of what a service's requests mean, and how one uploads to it
+- objects: S3's lists of objects
+- dialogue: the requests of an upload, one after the other
+- davxml: WebDAV's lists of properties, which are changed on the way through
+- known: what is known of files and folders at a service
+- mirror, treesync: what a tree of folders has, and how it is made to have what the service has
+- crawl: programs that ask for a whole tree of folders, told from people
+- cache: which answers are kept, for whom, and for how long
+- held upload: an upload that the program takes for done and the service does not have yet
+- batch: held uploads that go in one burst
+"""
+
+from uplink.policy.batcher import (
+    THRESHOLD_PER_MB,
+    Batcher,
+    Reason,
+    burst_joules,
+    growth_per_mb,
+    saving_ratio,
+)
+from uplink.policy.cache import Freshness, cache_key, freshness, keepable
+from uplink.policy.crawl import Crawl, Crawls
+from uplink.policy.davxml import (
+    BadDavXml,
+    Entry,
+    ask_for_etags,
+    edit_listing,
+    hrefs_of,
+    read_listing,
+    read_members,
+    rewrite_hrefs,
+    split_tree,
+)
+from uplink.policy.dialogue import StepAnswer, StepRequest, Verdict, run_dialogue
+from uplink.policy.known import Knowledge, Known, plain
+from uplink.policy.mirror import Mirror, TreeTooLarge
+from uplink.policy.objects import (
+    BadObjectList,
+    FolderQuestion,
+    ObjectPage,
+    folder_lists,
+    read_folder_question,
+    read_objects,
+)
+from uplink.policy.radio import (
+    BadRadio,
+    Interface,
+    Ledger,
+    RadioModel,
+    RadioState,
+    Stage,
+    built_in_radios,
+    read_radios,
+)
+from uplink.policy.services import (
+    BadDescription,
+    Description,
+    Kind,
+    Outcome,
+    Pattern,
+    Step,
+    built_in_descriptions,
+    read_description,
+)
+from uplink.policy.sigv4 import Signature, read_signature, signed_headers, verified
+from uplink.policy.treesync import Ask, DavQuestion, Deltas, NoTree, TreeSync
+from uplink.policy.upload import Condition, Upload, UploadState
+
+__all__ = [
+    "THRESHOLD_PER_MB",
+    "Ask",
+    "BadDavXml",
+    "BadDescription",
+    "BadObjectList",
+    "BadRadio",
+    "Batcher",
+    "Condition",
+    "Crawl",
+    "Crawls",
+    "DavQuestion",
+    "Deltas",
+    "Description",
+    "Entry",
+    "FolderQuestion",
+    "Freshness",
+    "Interface",
+    "Kind",
+    "Knowledge",
+    "Known",
+    "Ledger",
+    "Mirror",
+    "NoTree",
+    "ObjectPage",
+    "Outcome",
+    "Pattern",
+    "RadioModel",
+    "RadioState",
+    "Reason",
+    "Signature",
+    "Stage",
+    "Step",
+    "StepAnswer",
+    "StepRequest",
+    "TreeSync",
+    "TreeTooLarge",
+    "Upload",
+    "UploadState",
+    "Verdict",
+    "ask_for_etags",
+    "built_in_descriptions",
+    "built_in_radios",
+    "burst_joules",
+    "cache_key",
+    "edit_listing",
+    "folder_lists",
+    "freshness",
+    "growth_per_mb",
+    "hrefs_of",
+    "keepable",
+    "plain",
+    "read_description",
+    "read_folder_question",
+    "read_listing",
+    "read_members",
+    "read_objects",
+    "read_radios",
+    "read_signature",
+    "rewrite_hrefs",
+    "run_dialogue",
+    "saving_ratio",
+    "signed_headers",
+    "split_tree",
+    "verified",
+]
