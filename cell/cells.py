@@ -64,7 +64,7 @@ class Driven(Protocol):
 
 
 class CellImpossible(UnsupportedError):
-    """Machines cannot be shut in here, and the operator has not said that they need not be."""
+    """This host cannot sandbox machines, and the operator has not allowed it to run them without."""
 
 
 class Cells:

@@ -70,7 +70,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "fuse")
 
 
 class CellFailed(UnavailableError):
-    """A cell cannot be made or entered now; why carries what bubblewrap said."""
+    """A cell cannot be created or entered now; why carries bubblewrap's message."""
 
 
 @dataclass(frozen=True)

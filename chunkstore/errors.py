@@ -42,7 +42,7 @@ class ChunkMissing(NotFoundError):
 
 
 class ChunkInvalid(IntegrityError):
-    """A chunk is not what its reference says, whoever delivered it. It was not stored or served.
+    """A chunk does not match its reference. It was not stored or served.
 
     ref: the reference that it was found under, or that its record claims; zero if that is
         unreadable
@@ -54,15 +54,15 @@ class ChunkInvalid(IntegrityError):
 
 
 class StoreNotFound(NotFoundError):
-    """There is no store in that folder."""
+    """The folder contains no store."""
 
 
 class StoreExists(ConflictError):
-    """There is a store, or something else, in that folder already."""
+    """The folder already contains a store or other files."""
 
 
 class StoreLocked(ConflictError):
-    """Another process, or another object of this one, has the store open.
+    """Another process, or another object of this process, has the store open.
 
     pid: the holder's process id, 0 if it is not known
     """
@@ -77,15 +77,15 @@ class StoreDamaged(IntegrityError):
 
 
 class StoreFull(CapacityError):
-    """The disk of the store, or of the file that is being written, is full."""
+    """The disk of the store, or of the file being written, is full."""
 
 
 class StoreFailed(UnavailableError):
-    """The system refused a read, a write or a sync of a file."""
+    """The system refused to read, write or sync a file."""
 
 
 class StoreDenied(AccessError):
-    """A file may not be read or written by this user, or its file system is read-only."""
+    """This user may not read or write a file, or its file system is read-only."""
 
 
 class StoreVersion(UnsupportedError):
@@ -93,27 +93,27 @@ class StoreVersion(UnsupportedError):
 
 
 class StoreState(StateError):
-    """The store is closed, or takes no writes since a failure."""
+    """The store is closed, or refuses writes after a failure."""
 
 
 class StoreUsage(UsageError):
-    """An argument that is wrong."""
+    """An argument is wrong."""
 
 
 class FileMissing(NotFoundError):
-    """A file that was to be imported or opened is not there."""
+    """A file to import or open does not exist."""
 
 
 class FileExists(ConflictError):
-    """A file that was to be made is there already."""
+    """A file to create already exists."""
 
 
 class MediaNotFound(NotFoundError):
-    """There is no Satchel medium at that path."""
+    """The path contains no Satchel medium."""
 
 
 class MediaExists(ConflictError):
-    """There is a Satchel medium at that path already."""
+    """The path already contains a Satchel medium."""
 
 
 class MediaDamaged(IntegrityError):
@@ -121,7 +121,7 @@ class MediaDamaged(IntegrityError):
 
 
 class MediaFull(CapacityError):
-    """What was to be written does not fit on the medium. What was there before is intact."""
+    """The data does not fit on the medium. The previous content is intact."""
 
 
 class MediaGone(UnavailableError):
@@ -137,7 +137,7 @@ class MediaVersion(UnsupportedError):
 
 
 class NameNotFound(NotFoundError):
-    """No volume of that name is in the catalog."""
+    """The catalog has no volume of that name."""
 
 
 _CLASSES: dict[str, dict[str, type[SatchelError]]] = {

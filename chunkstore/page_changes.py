@@ -39,7 +39,7 @@ _NO_REFS = bytes(CHUNK_REF_SIZE * FANOUT)
 
 
 class PageChangesInvalid(IntegrityError):
-    """The bytes are no changes of the pages of these tables."""
+    """The bytes do not describe changes of these tables' pages."""
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class _Started:
 
 
 class Carried(UnsupportedError):
-    """A service that is carried has another kind of session: client.carry."""
+    """A carried service needs another kind of session: client.carry."""
 
     def __init__(self, service: str) -> None:
         super().__init__(f"{service} is carried", why="its operations are not replayed")

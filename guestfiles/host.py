@@ -35,12 +35,12 @@ SETTLE_SECONDS = 20.0
 
 
 class SharesUnserved(UnsupportedError):
-    """The machine has shares, and whoever wants to run it has none for it."""
+    """The machine has shares, and the caller provides none for it."""
 
 
 class SharesBusy(UnavailableError):
-    """The guest waits for its shares for too long, and cannot be frozen meanwhile: what it asks
-    would be done twice."""
+    """The guest has waited too long for its shares and cannot be frozen: its pending calls would
+    run twice."""
 
 
 class Served(Protocol):

@@ -79,7 +79,7 @@ SILENT = (Opcode.FORGET, Opcode.BATCH_FORGET, Opcode.INTERRUPT)
 
 
 class ShareMessageInvalid(IntegrityError):
-    """Not what a kernel says on the port of the shares."""
+    """The bytes on the port of the shares are not a message of a kernel."""
 
     def __init__(self, why: str) -> None:
         super().__init__("the guest's port of the shares makes no sense", why=why)

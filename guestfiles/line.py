@@ -49,7 +49,7 @@ _PIECE = 1 << 18
 
 
 class SharesGone(UnavailableError):
-    """The port of the shares ended, or nobody answers at it."""
+    """The port of the shares ended or does not answer."""
 
 
 class SharesLine:

@@ -14,7 +14,7 @@ from satchel.errors import UsageError
 
 
 class WishInvalid(UsageError, ValueError):
-    """A machine that cannot be wished for."""
+    """The requested machine is not possible."""
 
 
 @dataclass(frozen=True)

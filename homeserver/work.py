@@ -17,7 +17,7 @@ from satchel.progress import Progress
 
 
 class WorkStopped(StateError):
-    """Somebody stopped it. The same request goes on from what it left."""
+    """The work was stopped. The same request continues from the remaining part."""
 
 
 class Works:

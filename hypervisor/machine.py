@@ -73,7 +73,7 @@ ACCELERATORS = ("kvm", "tcg")
 
 
 class SpecInvalid(UsageError):
-    """A machine spec that is wrong. field: the name of the field at fault, or empty."""
+    """The machine spec is wrong. field: the name of the wrong field, or empty."""
 
     def __init__(self, field: str, why: str) -> None:
         what = f"invalid machine spec: {field}" if field else "invalid machine spec"
@@ -104,15 +104,15 @@ class MachineStateError(StateError):
 
 
 class MachineFailed(UnavailableError):
-    """The machine ended by itself or does not answer; why carries all that is known of it."""
+    """The machine ended by itself or does not answer; why carries the known facts."""
 
 
 class DeviceStateRefused(IntegrityError):
-    """The device state is damaged, or is not of this machine and this RAM. The machine failed."""
+    """The device state is damaged, or belongs to another machine or RAM. The machine failed."""
 
 
 class MachineStuck(UnavailableError):
-    """The machine does not end even when killed. stop() may be called again later."""
+    """The machine does not end even when killed. Call stop() again later."""
 
 
 class MachineState(enum.Enum):

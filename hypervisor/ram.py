@@ -51,7 +51,7 @@ _TUNING = {"max_ratio": "100", "strict_limit": "0"}
 
 
 class RamMountFailed(UnavailableError):
-    """The export cannot be mounted, or what was dirty cannot be written to it."""
+    """The export cannot be mounted, or its dirty blocks cannot be written."""
 
 
 class RamMount:

@@ -29,11 +29,11 @@ _PARTS = ("disk-", "vmlinuz-", "initrd-", "agent-")
 
 
 class ImageNotBuilt(NotFoundError):
-    """There is no image in that folder."""
+    """The folder contains no image."""
 
 
 class ImageDamaged(IntegrityError):
-    """The folder of an image is not what a build leaves."""
+    """The folder of an image lacks files of a build or has damaged ones."""
 
 
 @dataclass(frozen=True)

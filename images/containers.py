@@ -44,7 +44,7 @@ class ContainerInvalid(LayerInvalid):
 
 
 class ContainerRefused(UnavailableError):
-    """skopeo or buildah did not bring the image."""
+    """skopeo or buildah did not deliver the image."""
 
 
 @dataclass(frozen=True)

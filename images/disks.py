@@ -75,7 +75,7 @@ systemctl start --no-block satchel-agent.service
 
 
 class DiskRefused(UnsupportedError):
-    """A whole disk that cannot be a service, and why."""
+    """The whole disk cannot become a service; why gives the reason."""
 
 
 def build_disk(recipe: Recipe, folder: Path, *, agent: Path, cells: Cells | None) -> BuiltImage:

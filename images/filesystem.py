@@ -33,7 +33,7 @@ _REFUSED = '"\n\0'
 
 
 class FileSystemBroken(SatchelError):
-    """A tool of e2fsprogs did not do what it was asked to: a defect of the builder."""
+    """A tool of e2fsprogs failed: a defect of the builder."""
 
 
 def write_ext4(disk: Path, size: int, tree: Mapping[str, Entry], scratch: Path, now: int) -> None:

@@ -39,7 +39,7 @@ _BROKEN = (tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError, OS
 
 
 class LayerInvalid(IntegrityError):
-    """A layer that is damaged, or that wants what no honest one does."""
+    """A layer is damaged or hostile."""
 
 
 class Layers:

@@ -68,7 +68,7 @@ _HOST_PORT = re.compile(r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}")
 
 
 class ManifestInvalid(IntegrityError):
-    """Not a manifest. field: the one at fault, or empty."""
+    """The bytes are not a manifest. field: the wrong one, or empty."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"not a manifest: {field}" if field else "not a manifest", why=why)
@@ -76,7 +76,7 @@ class ManifestInvalid(IntegrityError):
 
 
 class ManifestUnsupported(UnsupportedError):
-    """A manifest of another version, or of other algorithms."""
+    """The manifest has another version or other algorithms."""
 
 
 @dataclass(frozen=True)

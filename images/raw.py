@@ -57,7 +57,7 @@ Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 
 class DiskImageInvalid(IntegrityError):
-    """A disk image that cannot be read, or that leads to other files."""
+    """The disk image cannot be read, or refers to other files."""
 
 
 @contextlib.contextmanager

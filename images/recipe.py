@@ -69,12 +69,12 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[^\n\0]*")
 
 
 class RecipeNotFound(NotFoundError):
-    """No recipe of that name."""
+    """No recipe has that name."""
 
 
 class RecipeInvalid(UsageError):
-    """A recipe that is wrong. name: the recipe; key: the key at fault; place: FILE:LINE of
-    it, where it was read from a file."""
+    """The recipe is wrong. name: the recipe; key: the wrong key; place: its FILE:LINE, if it was
+    read from a file."""
 
     def __init__(self, name: str, key: str, why: str, place: str = "") -> None:
         super().__init__(f"{place or f'recipe {name}'}: {key} is wrong", why=why)

@@ -45,11 +45,11 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 class MediaBusy(ConflictError):
-    """Somebody uses the medium."""
+    """Another program uses the medium."""
 
 
 class MediaInClear(AccessError):
-    """A medium that was plugged in is not sealed, and nobody said that it may be used."""
+    """A plugged-in medium is not sealed, and its use was not allowed."""
 
 
 def find_media(place: str) -> Path:

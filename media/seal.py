@@ -61,11 +61,11 @@ _HEX = "0123456789abcdef"
 
 
 class MediaSealed(AccessError):
-    """A medium is sealed, and nothing here opens it."""
+    """A medium is sealed, and no key here opens it."""
 
 
 class MediaRevoked(AccessError):
-    """A medium was revoked: what is on it is not believed, and nothing is written to it."""
+    """A medium was revoked. Its content is not trusted, and nothing is written to it."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ _REPLY = struct.Struct("<II")
 
 
 class BadRequest(UsageError):
-    """Bytes that are no miss request. The connection is closed."""
+    """The bytes are not a miss request. The connection is closed."""
 
 
 @dataclass(frozen=True)

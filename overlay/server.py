@@ -55,15 +55,15 @@ class NbdkitMissing(UnsupportedError):
 
 
 class ServerFailed(SatchelError):
-    """nbdkit did not start, or is not there any more. Nothing of it is left."""
+    """nbdkit did not start, or has ended. It left nothing."""
 
 
 class BadPath(UsageError):
-    """A path that nbdkit's settings or a Unix socket cannot carry."""
+    """Neither nbdkit's settings nor a Unix socket can hold this path."""
 
 
 class SocketInUse(ConflictError):
-    """Something else is at the path where the exports should be."""
+    """The path of the exports is in use."""
 
 
 class VolumeServer:

@@ -15,15 +15,15 @@ from satchel.names import check_name
 
 
 class AttachFailed(SatchelError):
-    """The overlay of a volume could not be made or opened, or is not this volume's."""
+    """The overlay of a volume could not be created or opened, or belongs to another volume."""
 
 
 class OverlayFull(CapacityError):
-    """There is no space for the overlay of a volume."""
+    """The overlay of a volume has no more space."""
 
 
 class BlocksMissing(NotFoundError):
-    """Chunks of a volume are not in the store, and nobody else was there to ask."""
+    """Chunks of a volume are not in the store, and no source has them."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Volume:
 
 
 class ReadAbandoned(StateError):
-    """A block that nobody waits for any more: the machine that reads it is being ended."""
+    """The machine that reads this block is ending."""
 
 
 class Resolver(Protocol):

@@ -38,7 +38,7 @@ _CRC = struct.Struct("<I")
 
 
 class OperationsDoubtful(IntegrityError):
-    """A log has operations that nobody wrote who has the service's key.
+    """A log has operations without a valid seal of the service's key.
 
     numbers: theirs, at least one; where: of the log
     """

@@ -56,15 +56,15 @@ _LAST_MILLISECOND = (1 << 32) - 1
 
 
 class AgentGone(UnavailableError):
-    """Nobody is at the other end of the socket: the machine ended, or has not begun."""
+    """The agent's socket does not answer: the machine has ended or has not started."""
 
 
 class AgentTimeout(UnavailableError):
-    """The agent did not answer in time. It may still do what it was asked."""
+    """The agent did not answer in time. It may still complete the request."""
 
 
 class AgentFailed(SatchelError):
-    """The agent could not do what it was asked, or its answer makes no sense.
+    """The agent could not perform the request, or its answer is malformed.
 
     status: the FrameStatus that it gave
     """
@@ -75,7 +75,7 @@ class AgentFailed(SatchelError):
 
 
 class AlreadyExecuted(StateError):
-    """The guest has gone beyond this operation and does not keep its response any more."""
+    """The guest has executed later operations and no longer keeps this response."""
 
     def __init__(self, number: int, last: int) -> None:
         super().__init__(
@@ -87,11 +87,11 @@ class AlreadyExecuted(StateError):
 
 
 class OperationConflict(ConflictError):
-    """The guest has executed another operation under this number: two logs have parted."""
+    """The guest has executed another operation with this number: two logs have parted."""
 
 
 class ServiceNotReady(UnavailableError):
-    """The service in the guest does not take operations. Nothing was executed."""
+    """The service in the guest accepts no operations. Nothing was executed."""
 
 
 class ServiceTimeout(UnavailableError):

@@ -71,7 +71,7 @@ class LogBusy(ConflictError):
 
 
 class OperationsCut(NotFoundError):
-    """The log does not have these operations any more."""
+    """The log no longer has these operations."""
 
 
 class LogState(enum.Enum):

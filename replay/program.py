@@ -12,7 +12,7 @@ _PROGRAM = Path(__file__).resolve().parent / "_native" / "satchel-agent"
 
 
 class AgentMissing(NotFoundError):
-    """The native build has not been run."""
+    """The native parts are not built."""
 
 
 def agent_program() -> Path:

@@ -76,7 +76,7 @@ MediaError = AccessError | CapacityError | UnavailableError
 
 
 class LogCorrupt(IntegrityError):
-    """A log holds something else than was written, with valid records after it.
+    """A log is damaged, with valid records after the damage.
 
     segment: name of the file; offset: where in it, bytes; last: the last operation before it
     """
@@ -97,15 +97,15 @@ class LogUnsupported(UnsupportedError):
 
 
 class LogFull(CapacityError):
-    """No room on the medium for an operation. The log is as it was; free some and try again."""
+    """The medium has no room for an operation. The log is unchanged; free some space and try again."""
 
 
 class LogReadOnly(AccessError):
-    """The medium, or the log's files, cannot be written to."""
+    """The medium or the log's files cannot be written."""
 
 
 class LogGone(UnavailableError):
-    """The medium does not answer any more: pulled out, unmounted, or broken."""
+    """The medium no longer answers: pulled out, unmounted, or broken."""
 
 
 def media_error(what: str, error: OSError) -> MediaError:

@@ -25,7 +25,7 @@ IS_RESET = 1
 
 
 class StreamRecordInvalid(IntegrityError):
-    """Bytes of the streams' port that are no record."""
+    """The bytes on the streams' port are not a record."""
 
 
 EGRESS_PORT = 0

@@ -49,7 +49,7 @@ _COUNT_LIMIT = 0xFFFF
 
 
 class DeltaInvalid(IntegrityError):
-    """The bytes are no delta."""
+    """The bytes are not a delta."""
 
     def __init__(self, why: str) -> None:
         super().__init__("not a delta of a machine", why=why)

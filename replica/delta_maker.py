@@ -26,7 +26,7 @@ INLINE_LIMIT = 4 << 20
 
 
 class DeltaGone(NotFoundError):
-    """A delta that is not kept any more."""
+    """The delta is no longer kept."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ MARK_SECONDS = 30.0
 
 
 class StreamsUnreached(UnavailableError):
-    """Nobody answers at the port of a guest's streams."""
+    """The port of a guest's streams does not answer."""
 
 
 class StreamDoor:

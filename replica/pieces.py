@@ -45,7 +45,7 @@ _LOOK_SECONDS = 0.05
 
 
 class PieceGone(NotFoundError):
-    """A piece of an answer is not kept here, or not any more."""
+    """The piece of an answer is not kept here."""
 
 
 class LongAnswer:

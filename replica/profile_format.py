@@ -55,7 +55,7 @@ _MINUTE = 60.0
 
 
 class ProfileInvalid(IntegrityError):
-    """The bytes are no access profile, or one of another version."""
+    """The bytes are not an access profile, or are of another version."""
 
 
 def encode(profile: Profile) -> bytes:

@@ -33,7 +33,7 @@ class WrongReplicaState(StateError):
 
 
 class ReplicaFailed(UnavailableError):
-    """The machine ended or its agent went silent; the replica cannot go on."""
+    """The machine ended or its agent went silent; the replica cannot continue."""
 
 
 def was_stopped(replica: ReplicaId) -> ReplicaFailed:

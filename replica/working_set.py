@@ -69,7 +69,7 @@ Block = tuple[str, int]
 
 
 class WorkingSetInvalid(IntegrityError):
-    """The bytes are no working set."""
+    """The bytes are not a working set."""
 
 
 @dataclass(frozen=True)

@@ -55,35 +55,35 @@ class SatchelError(Exception):
 
 
 class UsageError(SatchelError):
-    """The request itself is wrong: a bad name, a bad number, a contradiction."""
+    """The request is wrong: a bad name, a bad number, a contradiction."""
 
     exit_code = 2
     wire_code = "usage"
 
 
 class NotFoundError(SatchelError):
-    """Nothing of that name is there."""
+    """Nothing has that name."""
 
     exit_code = 3
     wire_code = "not-found"
 
 
 class StateError(SatchelError):
-    """The right thing at the wrong moment."""
+    """The request is valid, but not in the present state."""
 
     exit_code = 4
     wire_code = "state"
 
 
 class ConflictError(SatchelError):
-    """Somebody else holds it, or something of that name exists already."""
+    """Another user holds it, or the name is already in use."""
 
     exit_code = 5
     wire_code = "conflict"
 
 
 class IntegrityError(SatchelError):
-    """Data is not what its name says. Nothing was changed because of it."""
+    """The data does not match its name. Nothing was changed because of it."""
 
     exit_code = 6
     wire_code = "integrity"
@@ -104,7 +104,7 @@ class UnavailableError(SatchelError):
 
 
 class AccessError(SatchelError):
-    """The wrong key, no permission, or a read-only place."""
+    """The key is wrong, permission is missing, or the place is read-only."""
 
     exit_code = 9
     wire_code = "access"

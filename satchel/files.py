@@ -17,7 +17,7 @@ from satchel.errors import IntegrityError
 
 
 class NotRegular(IntegrityError):
-    """A symbolic link, a FIFO or a device stands where a file of ours belongs."""
+    """A symbolic link, a FIFO or a device is at the path of a file of ours."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(

@@ -14,7 +14,7 @@ NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class BadName(UsageError):
-    """A name that breaks the rule."""
+    """The name breaks the rule."""
 
 
 def check_name(name: str, kind: str) -> str:

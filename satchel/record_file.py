@@ -37,11 +37,11 @@ fields of this format, and the file is damaged from here on."""
 
 
 class NoRecordFile(IntegrityError):
-    """The file does not begin like one of its format."""
+    """The file does not begin like a file of its format."""
 
 
 class RecordChanged(IntegrityError):
-    """A record that was there is not there any more."""
+    """A record that existed has disappeared."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ _IN_WORDS: dict[Any, str] = {
 
 
 class SettingsError(UsageError):
-    """A settings file that is wrong."""
+    """The settings file is wrong."""
 
 
 def load(cls: type[T], path: Path) -> T:

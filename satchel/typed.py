@@ -26,7 +26,7 @@ from satchel.errors import UsageError
 
 
 class Mistyped(ValueError):
-    """A value that is not what is wanted. where: as `ServiceStatus.lease`; why: one phrase"""
+    """A value has the wrong type. where: such as `ServiceStatus.lease`; why: one phrase"""
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(f"{where}: {why}")

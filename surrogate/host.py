@@ -87,7 +87,7 @@ class NotAdmitted(CapacityError):
 
 
 class NotWanted(StateError):
-    """A replica that was to be ended before the request for it was looked at."""
+    """A replica was ended before its request was handled."""
 
 
 class Host:

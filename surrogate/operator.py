@@ -22,7 +22,7 @@ HEADER = "Authorization"
 
 
 class NotOperator(AccessError):
-    """A request that only the operator may make."""
+    """Only the operator may make this request."""
 
 
 class Operator:

@@ -76,7 +76,7 @@ $b poweroff -f
 
 
 class GuestFailed(UnavailableError):
-    """The machine did not come as far as the command's end."""
+    """The machine did not reach the end of the command."""
 
 
 def require() -> None:

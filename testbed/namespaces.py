@@ -45,7 +45,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class TestbedFailed(SatchelError):
-    """A step of making the testbed failed. What had been made before is gone again."""
+    """A step of creating the testbed failed. The earlier steps were undone."""
 
     __test__ = False
 

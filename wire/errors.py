@@ -37,39 +37,39 @@ TEXT_LIMIT = 4000
 
 
 class LocalProtocolError(UsageError):
-    """This side would have sent something that the protocol does not allow."""
+    """This side would have violated the protocol."""
 
 
 class RemoteProtocolError(IntegrityError):
-    """The peer sent something that the protocol does not allow."""
+    """The peer violated the protocol."""
 
 
 class SignatureInvalid(IntegrityError):
-    """The data is not what was signed, or the signature is malformed."""
+    """The data differs from the signed data, or the signature is malformed."""
 
 
 class PeerUnreachable(UnavailableError):
-    """Nobody listens at the peer's socket, or the connection broke before the answer was whole."""
+    """The peer's socket does not answer, or the connection broke before the answer was complete."""
 
 
 class PeerTimeout(UnavailableError):
-    """The peer was connected and then said nothing for longer than allowed."""
+    """The peer connected and then was silent for longer than allowed."""
 
 
 class HostUnreachable(UnavailableError):
-    """ssh reaches no sshd there, or the connection to it broke."""
+    """ssh finds no sshd there, or the connection to it broke."""
 
 
 class WrongKey(AccessError):
-    """The host does not accept the key that we offer."""
+    """The host does not accept our key."""
 
 
 class HostKeyMismatch(AccessError):
-    """The host shows a key that is not the one in known_hosts, or it is not in there."""
+    """The host's key differs from known_hosts, or is not in it."""
 
 
 class SignerUnknown(AccessError):
-    """The signature is good, and the key that made it is not allowed to make it."""
+    """The signature is valid, but its key is not allowed to sign this."""
 
 
 class SignerRevoked(SignerUnknown):

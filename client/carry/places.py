@@ -42,7 +42,7 @@ class DoorClosed(UnavailableError):
 
 
 class SurrogateNotTrusted(AccessError):
-    """A surrogate that may not run carried services."""
+    """The surrogate may not run carried services."""
 
     def __init__(self, surrogate: str, service: str) -> None:
         super().__init__(

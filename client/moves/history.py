@@ -27,7 +27,7 @@ _TEXTS = ("at", "surrogate", "near")
 
 
 class MovesInvalid(IntegrityError):
-    """The bytes are no history of moves, or one of another version."""
+    """The bytes are not a history of moves, or are of another version."""
 
 
 def encode(moves: list[Made]) -> bytes:

@@ -37,15 +37,15 @@ Read = Callable[[], tuple[bytes, bytes]]
 
 
 class CheckpointRefused(AccessError):
-    """A checkpoint that the owner did not sign."""
+    """The owner did not sign the checkpoint."""
 
 
 class CheckpointDamaged(IntegrityError):
-    """A checkpoint that is not what was signed, or not one of this service."""
+    """The checkpoint differs from the signed one, or belongs to another service."""
 
 
 class CheckpointPartial(UnavailableError):
-    """The medium has a part of a checkpoint, and home, which has the rest, cannot be reached."""
+    """The medium has only a part of a checkpoint, and home, which has the rest, is unreachable."""
 
     def __init__(self, candidate: Candidate) -> None:
         service, part = candidate.manifest.service, candidate.part

@@ -53,15 +53,15 @@ HAND_OVER_SECONDS = 300.0
 
 
 class ReplicaEnded(NotFoundError):
-    """The replica on a surrogate is not there any more, or cannot go on."""
+    """The replica on a surrogate has ended or cannot continue."""
 
 
 class SurrogateSilent(UnavailableError):
-    """Nothing answers at a surrogate: it is off, out of reach, or hangs."""
+    """The surrogate does not answer: it is off, unreachable, or hangs."""
 
 
 class AnswerUnsigned(IntegrityError):
-    """A surrogate that signs its answers gave one without a signature."""
+    """A surrogate that signs its answers sent one without a signature."""
 
 
 class HomeEndpoint:

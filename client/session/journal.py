@@ -44,11 +44,11 @@ NEVER = threading.Event()
 
 
 class JournalGap(IntegrityError):
-    """Operations are missing between what the journal has and what it should go on from."""
+    """Operations are missing between the journal's last one and the one that follows."""
 
 
 class JournalParted(ConflictError):
-    """Two logs of one service have different operations of one number."""
+    """Two logs of one service have different operations with the same number."""
 
     def __init__(self, number: OperationNumber, where: str, fix: str) -> None:
         super().__init__(

@@ -36,7 +36,7 @@ _END_OF_HEAD = b"\r\n\r\n"
 
 
 class AnswerBroken(UnavailableError):
-    """An answer has begun and does not come to its end."""
+    """An answer has started and cannot be completed."""
 
 
 class Source(Protocol):

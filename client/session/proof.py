@@ -32,7 +32,7 @@ SIZE_LIMIT = 64 << 10
 
 
 class ProofInvalid(IntegrityError):
-    """A proof does not show that a surrogate and home answered differently."""
+    """The proof does not show that a surrogate and home answered differently."""
 
 
 @dataclass(frozen=True)

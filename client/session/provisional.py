@@ -21,7 +21,7 @@ from satchel.ids import OperationNumber
 
 
 class NotConfirmed(UnavailableError):
-    """So much was answered by strangers without a word of home that nothing more is believed."""
+    """Too many answers of surrogates are unconfirmed by home; no more are accepted."""
 
 
 class Provisional:

@@ -66,7 +66,7 @@ class NotStable(UnavailableError):
 
 
 class Diverged(IntegrityError):
-    """A replica answered an operation otherwise than home did."""
+    """A replica and home answered an operation differently."""
 
 
 class Session:

@@ -42,9 +42,9 @@ NOTHING = Known(OperationNumber(0))
 
 
 class StateOlder(ConflictError):
-    """What a medium has of a service is not to be used without a word of its owner's: it is older
-    than what this client has known, expired, or of another line of checkpoints. So are the copies
-    of a carried service."""
+    """A medium's state of a service is older than this client knows, expired, or of another line of
+    checkpoints. Its use needs the owner's consent. The same applies to copies of a carried service.
+    """
 
     def __init__(self, service: str, checkpoint: CheckpointId, what: str, why: str) -> None:
         super().__init__(

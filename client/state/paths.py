@@ -31,7 +31,7 @@ Path_ = tuple[str, ...]
 
 
 class PathsInvalid(IntegrityError):
-    """The bytes are no paths, or those of another version."""
+    """The bytes are not a list of paths, or are of another version."""
 
 
 def likely_next(here: str, paths: Sequence[Path_], visited: Sequence[str]) -> str | None:

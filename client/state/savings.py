@@ -40,7 +40,7 @@ MOST = 1e15
 
 
 class SavingsInvalid(IntegrityError):
-    """The bytes are no savings, or those of another version."""
+    """The bytes are not a record of savings, or are of another version."""
 
 
 @dataclass(frozen=True)

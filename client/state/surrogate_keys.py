@@ -43,15 +43,15 @@ _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 
 
 class SurrogateKeysDamaged(IntegrityError):
-    """The file of the keys of surrogates is not what was written."""
+    """The file of surrogates' keys is damaged."""
 
 
 class SurrogateKeyChanged(AccessError):
-    """A surrogate signs with another key than before, or does not sign any more."""
+    """A surrogate signs with a different key, or no longer signs."""
 
 
 class SurrogateBanned(AccessError):
-    """A surrogate was proved too often to answer otherwise than home."""
+    """A surrogate was proved too often to answer differently from home."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ _FORM = Form()
 
 
 class GrantsDamaged(IntegrityError):
-    """The file of the grants is not what was written there: none of them counts."""
+    """The file of grants is damaged: no grant counts."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from wire import signer_of
 
 
 class HomeIsAhead(ConflictError):
-    """A delta since a checkpoint that is not home's newest one."""
+    """The delta does not start at home's newest checkpoint."""
 
     def __init__(self, service: str, latest: Manifest, parent: CheckpointId) -> None:
         super().__init__(

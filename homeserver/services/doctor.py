@@ -34,7 +34,7 @@ say to each other does not count."""
 
 
 class NothingToExamine(NotFoundError):
-    """No kept checkpoint has operations after it, or there is no log."""
+    """No kept checkpoint has later operations, or the service has no log."""
 
 
 class Copy:

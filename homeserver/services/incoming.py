@@ -15,7 +15,7 @@ SIZE_LIMIT = 1 << 30
 
 
 class DeltaRefused(IntegrityError):
-    """A delta that does not lead to what it says."""
+    """The delta does not lead to the state that it names."""
 
 
 class Incoming:

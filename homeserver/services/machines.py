@@ -66,7 +66,7 @@ REQUEST_SECONDS = 30.0
 
 
 class HomeClosing(StateError):
-    """The home server is being stopped: it starts no machine any more."""
+    """The home server is stopping and starts no more machines."""
 
 
 @dataclass(frozen=True)

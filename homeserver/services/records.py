@@ -37,11 +37,11 @@ _MANIFEST_LIMIT = 1 << 20
 
 
 class RecordDamaged(IntegrityError):
-    """A file that describes a service or a checkpoint is not what was written there."""
+    """A file that describes a service or a checkpoint is damaged."""
 
 
 class CheckpointNotFound(NotFoundError):
-    """The service has no checkpoint of that id, or none at all."""
+    """The service has no checkpoint, or none with that id."""
 
 
 @dataclass(frozen=True)

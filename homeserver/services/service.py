@@ -72,11 +72,11 @@ class NotLaunched(StateError):
 
 
 class OperationsDiffer(ConflictError):
-    """Two different operations claim one number: two clients wrote one service's log."""
+    """Two different operations have the same number: two clients wrote one service's log."""
 
 
 class NotExecutedYet(UnavailableError):
-    """An operation is in the log, and the replica has not come to it in time."""
+    """An operation is in the log, but the replica did not reach it in time."""
 
 
 class LogFollower(Protocol):

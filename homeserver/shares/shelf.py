@@ -23,7 +23,7 @@ _FORM = Form()
 
 
 class ShareDamaged(IntegrityError):
-    """A file that describes a share is not what was written there."""
+    """A file that describes a share is damaged."""
 
 
 @dataclass(frozen=True)

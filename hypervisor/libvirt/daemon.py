@@ -36,7 +36,7 @@ _DISTRIBUTION = ["/usr/lib/python3/dist-packages"]
 
 
 class LibvirtUnavailable(UnavailableError):
-    """Libvirt's daemon, or the binding to it, is not here, or it does not do what it is told."""
+    """Libvirt's daemon or its binding is missing or does not follow requests."""
 
 
 @dataclass(frozen=True)

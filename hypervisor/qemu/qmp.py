@@ -28,7 +28,7 @@ _QUIET = logging.CRITICAL + 1
 
 
 class MonitorRefused(SatchelError):
-    """QEMU understood the command and says no; why is its reason."""
+    """QEMU refused the command; why is its reason."""
 
 
 class MonitorGone(UnavailableError):

@@ -61,7 +61,7 @@ _Headers = list[tuple[bytes, bytes]]
 
 
 class NotHttp(IntegrityError):
-    """The bytes are no normalised response."""
+    """The bytes are not a normalised response."""
 
 
 @dataclass(frozen=True)

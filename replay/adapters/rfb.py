@@ -47,7 +47,7 @@ _KEYS = {"return": 0xFF0D, "escape": 0xFF1B, "home": 0xFF50, "end": 0xFF57, "ctr
 
 
 class NotADesktop(IntegrityError):
-    """The bytes are no answer of a desktop."""
+    """The bytes are not an answer of a desktop."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ _EDGE = struct.Struct("<QQII")
 
 
 class SuccessorsInvalid(IntegrityError):
-    """Bytes that are no table of successors."""
+    """The bytes are not a table of successors."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class FusermountMissing(UnsupportedError):
 
 
 class MountFailed(SatchelError):
-    """fusermount3 did not mount. Nothing of it is left."""
+    """fusermount3 did not mount. It left nothing."""
 
 
 @dataclass(frozen=True)

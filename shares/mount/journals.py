@@ -31,7 +31,7 @@ LOCK = "lock"
 
 
 class HomeIsBehind(UnavailableError):
-    """A mount has ended, and home does not have all that was written there."""
+    """A mount has ended, and home lacks some of its writes."""
 
 
 class Journals:

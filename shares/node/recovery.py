@@ -47,7 +47,7 @@ COPIES = "copies"
 
 
 class RecoveryStopped(UnavailableError):
-    """Home was not reached any more while a journal was sent. What it has stays there."""
+    """Home became unreachable while a journal was sent. The rest stays in the journal."""
 
 
 @dataclass

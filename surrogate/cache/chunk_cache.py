@@ -50,7 +50,7 @@ SLACK_PART = 16
 
 
 class CacheFull(CapacityError):
-    """What is brought ahead of any guest does not fit."""
+    """The warmed content does not fit into the cache."""
 
 
 class ChunkCache:

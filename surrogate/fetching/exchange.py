@@ -57,7 +57,7 @@ class Supplier:
 
 
 class Unasked(IntegrityError):
-    """A source sent something else than it was asked for."""
+    """A source sent a reply that does not match the request."""
 
 
 @dataclass(frozen=True)

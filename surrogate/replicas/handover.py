@@ -53,7 +53,7 @@ TRIES = 5
 
 
 class TooMuchChanged(StateError):
-    """A machine has changed more blocks since its owner's checkpoint than a hand-over tells."""
+    """A machine has changed more blocks since its owner's checkpoint than a hand-over can list."""
 
     def __init__(self, replica: ReplicaId, blocks: int) -> None:
         super().__init__(

@@ -25,15 +25,15 @@ SIZE_LIMIT = 16 << 20
 
 
 class TenantBanned(AccessError):
-    """A tenant that this surrogate's operator does not want."""
+    """This surrogate's operator has banned the tenant."""
 
 
 class BannedDamaged(IntegrityError):
-    """The file of the banned is not what was written. Nobody is admitted until it is mended."""
+    """The file of bans is damaged. No tenant is admitted until it is repaired."""
 
 
 class BannedVersion(UnsupportedError):
-    """The file of the banned was written by another version."""
+    """Another version wrote the file of bans."""
 
 
 class Banned:

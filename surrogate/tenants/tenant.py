@@ -33,11 +33,11 @@ _IDENTITY = re.compile(r"[A-Za-z0-9:+/=._-]{1,128}")
 
 
 class InvalidIdentity(UsageError):
-    """A text that cannot be a tenant's identity."""
+    """The text is not a valid identity of a tenant."""
 
 
 class CapReached(CapacityError):
-    """A tenant has all that its operator lets one tenant have."""
+    """A tenant has reached one of its caps."""
 
 
 def checked_identity(value: object) -> str:

@@ -27,7 +27,7 @@ _FINGERPRINT = "SHA256:"
 
 
 class NobodyKnown(AccessError):
-    """A door cannot tell for whom it was started."""
+    """A door cannot identify its user."""
 
 
 def visitor(environment: Mapping[str, str]) -> str:

@@ -23,7 +23,7 @@ from wire import CreateReplica
 
 
 class NotForwarded(NotFoundError):
-    """A source is not a socket that a client forwarded to this host."""
+    """The source is not a socket that a client forwarded to this host."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ _TOKEN = re.compile(r"([0-9a-f]{16})\.([0-9]{1,15})")
 
 
 class BadHelp(IntegrityError):
-    """Home's answer is none of uplink's."""
+    """Home's answer does not follow uplink's protocol."""
 
 
 @dataclass

@@ -33,7 +33,7 @@ _SERVFAIL, _NXDOMAIN = 2, 3
 
 
 class BadQuestion(ValueError):
-    """What a program sent is no question of DNS."""
+    """A program sent a malformed DNS question."""
 
 
 class Resolver:

@@ -54,7 +54,7 @@ _BODY = re.compile(r"[0-9a-f]{32}")
 
 
 class SpoolFull(CapacityError):
-    """There is no room for another held upload."""
+    """The spool has no room for another held upload."""
 
 
 class SpoolInUse(ConflictError):

@@ -51,15 +51,15 @@ PIECE = 1 << 18
 
 
 class NoSuchFile(NotFoundError):
-    """Home knows of no such file under way, or not any more."""
+    """Home has no such file in progress."""
 
 
 class FileTooLarge(CapacityError):
-    """Home does not put such large files together."""
+    """The file is too large for home to assemble."""
 
 
 class NotTheFile(IntegrityError):
-    """What was put together is not the file that the mobile has."""
+    """The assembled file differs from the mobile's."""
 
 
 @dataclass(frozen=True)

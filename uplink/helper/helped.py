@@ -20,7 +20,7 @@ class NotHelped(NotFoundError):
 
 
 class AnotherAccount(AccessError):
-    """A program's account at a service is not the one that home has credentials for."""
+    """Home has credentials for another account of the service than the program's."""
 
 
 class Helped:

@@ -22,7 +22,7 @@ TREES = 64
 
 
 class NoSuchTree(NotFoundError):
-    """Home has no such mirror, or not any more."""
+    """Home has no such mirror."""
 
 
 @dataclass

@@ -26,7 +26,7 @@ _DAV = "{DAV:}"
 
 
 class BadDavXml(IntegrityError):
-    """No list of properties, or one that nobody should read."""
+    """The list of properties is malformed or dangerous to parse."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ MEMBERS = 200_000
 
 
 class TreeTooLarge(CapacityError):
-    """A tree has more members than anybody mirrors."""
+    """A tree has too many members to mirror."""
 
 
 class Mirror:

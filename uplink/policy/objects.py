@@ -26,7 +26,7 @@ _KNOWN = frozenset({"list-type", "prefix", "delimiter", "encoding-type", "max-ke
 
 
 class BadObjectList(IntegrityError):
-    """No list of objects, or one that nobody should read."""
+    """The list of objects is malformed or too long."""
 
 
 @dataclass(frozen=True)

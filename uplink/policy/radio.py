@@ -29,7 +29,7 @@ BITS_PER_MB = 8.0
 
 
 class BadRadio(UsageError):
-    """A model of a radio that is wrong."""
+    """The model of a radio is wrong."""
 
 
 class RadioState(Enum):

@@ -26,7 +26,7 @@ _PLACE = re.compile(r"\{([a-z_]+)\}")
 
 
 class BadDescription(UsageError):
-    """A description of a service that cannot be meant."""
+    """The description of a service is wrong."""
 
 
 class Kind(Enum):

@@ -61,7 +61,7 @@ class Deltas(Enum):
 
 
 class NoTree(SatchelError):
-    """The service does not answer a question about the tree."""
+    """The service does not answer questions about the tree."""
 
     def __init__(self, status: int) -> None:
         super().__init__("the service does not tell a tree", why=f"it answered {status}")

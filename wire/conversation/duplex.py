@@ -87,11 +87,11 @@ _KIND_AT = 4
 
 
 class PeerFailed(UnavailableError):
-    """The other side could not answer this request; the conversation goes on."""
+    """The other side could not answer this request; the conversation continues."""
 
 
 class Ended(UnavailableError):
-    """The conversation is over: what was asked has no answer."""
+    """The conversation is over: pending requests have no answer."""
 
 
 Reply = Callable[[bytes], None]

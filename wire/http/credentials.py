@@ -15,7 +15,7 @@ LIMIT = 4096
 
 
 class BadCredentials(UsageError):
-    """A file of credentials that cannot be meant."""
+    """The file of credentials is wrong."""
 
 
 @dataclass(frozen=True)

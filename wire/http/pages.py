@@ -89,11 +89,11 @@ class Lasting(Generic[T]):
 
 
 class PageLocked(AccessError):
-    """A request without the cookie that the login link gives."""
+    """The request lacks the cookie that the login link sets."""
 
 
 class PageBusy(CapacityError):
-    """More pages are open than a daemon serves at a time."""
+    """More pages are open than a daemon serves at once."""
 
 
 class Page:

@@ -37,15 +37,15 @@ Headers = list[tuple[str, str]]
 
 
 class ServiceUnreachable(UnavailableError):
-    """A service does not answer, or nobody vouches that it is the one."""
+    """A service does not answer, or its identity cannot be verified."""
 
 
 class AnswerTooLong(CapacityError):
-    """A service's answer is longer than anybody can mean."""
+    """A service's answer is too long."""
 
 
 class AnswerDamaged(IntegrityError):
-    """A service's answer is not encoded as it says."""
+    """A service's answer does not match its declared encoding."""
 
 
 @dataclass

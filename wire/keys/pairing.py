@@ -84,7 +84,7 @@ _SIGNER = re.compile(r"[A-Za-z0-9@._+-]+ namespaces=\"[a-z0-9@.,-]+\" \S+ \S+")
 
 
 class CodeWrong(AccessError):
-    """The other side does not have the same code, or somebody is between."""
+    """The other side has a different code, or an attacker is between."""
 
 
 @dataclass(frozen=True)

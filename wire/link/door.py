@@ -48,7 +48,7 @@ Names = Callable[[str], Path]
 
 
 class NoSuchStream(NotFoundError):
-    """A link asked a door for what it does not lead to."""
+    """A link asked a door for a stream that does not exist."""
 
 
 def open_door(names: Names, offers: Callable[[], Path] | None = None) -> None:

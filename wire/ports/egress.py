@@ -25,11 +25,11 @@ _NUMBER = struct.Struct("<H")
 
 
 class EgressRefused(AccessError):
-    """A destination that a guest may not have."""
+    """A guest may not connect to this destination."""
 
 
 class EgressFailed(UnavailableError):
-    """A destination that a guest may have, and that is not reached."""
+    """A guest may connect to this destination, but it is unreachable."""
 
 
 class Egress:

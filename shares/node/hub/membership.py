@@ -49,7 +49,7 @@ Reply = Callable[[bytes], None]
 
 
 class LeaseOver(StateError):
-    """Home went on without this node. It has nothing any more, and has to join again."""
+    """Home has dropped this node. The node holds nothing any more and must join again."""
 
 
 @dataclass(frozen=True)
