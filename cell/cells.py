@@ -64,7 +64,7 @@ class Driven(Protocol):
 
 
 class CellImpossible(UnsupportedError):
-    """This host cannot sandbox machines, and the operator has not allowed it to run them without."""
+    """This host cannot sandbox machines, and the operator allows none without a sandbox."""
 
 
 class Cells:

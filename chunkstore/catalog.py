@@ -113,7 +113,7 @@ class Catalog:
         found = [path.stem for path in self._paths() if path.stem.startswith(begin)]
         if not found or label.endswith("@"):
             raise NameNotFound(
-                f"there is no volume {label}", fix="`satchel-home ls` shows those that there are"
+                f"there is no volume {label}", fix="`satchel-home ls` lists the existing ones"
             )
         return sorted(found)
 

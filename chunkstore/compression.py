@@ -20,4 +20,6 @@ def decompress(frame: Buffer, size: int) -> bytes:
     try:
         return _core.decompress(frame, size)
     except ValueError as error:
-        raise IntegrityError("what came compressed cannot be unpacked", why=str(error)) from error
+        raise IntegrityError(
+            "the compressed data cannot be decompressed", why=str(error)
+        ) from error

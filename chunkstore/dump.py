@@ -38,7 +38,7 @@ def dump(path: Path) -> tuple[DumpedPart, ...]:
 def _index(path: Path) -> tuple[DumpedPart, ...]:
     """Of a copy: LevelDB cannot be opened without writing, nor beside the store's owner."""
     if not (path / "CURRENT").exists():
-        raise StoreDamaged(f"cannot show {path}", why="it is no index of a store")
+        raise StoreDamaged(f"cannot show {path}", why="it is not an index of a store")
     with tempfile.TemporaryDirectory(prefix="satchel-dump-") as folder:
         copy = shutil.copytree(path, Path(folder) / "index", ignore=shutil.ignore_patterns("LOCK"))
         return tuple(DumpedPart(*part) for part in _core.dump(str(copy), index=True))

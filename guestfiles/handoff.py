@@ -105,11 +105,11 @@ def files_of(session: bytes) -> list[File]:
     """Raises IntegrityError where that is no session of a guest."""
     records = list(unpack(session))
     if not records or not isinstance(records[0], Head) or records[0].version != SESSION_VERSION:
-        raise IntegrityError("a handoff is none", why="it begins with no head of this version")
+        raise IntegrityError("malformed handoff", why="it begins with no head of this version")
     files = [record for record in records if isinstance(record, File)]
     deep = any(file.path.count(b"/") > DEPTH for file in files)
     if len(files) + 1 != len(records) or len(files) > FILES or deep:
-        raise IntegrityError("a handoff is none", why="it has more than a guest's open files")
+        raise IntegrityError("malformed handoff", why="it has more than a guest's open files")
     return files
 
 

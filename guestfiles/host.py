@@ -155,7 +155,7 @@ class GuestShares:
             self.go_on(agent)
             raise SharesBusy(
                 "the guest cannot be frozen",
-                why=f"what it asks of its shares is not answered for {SETTLE_SECONDS:g} s",
+                why=f"its shares have not answered for {SETTLE_SECONDS:g} s",
                 fix="look whether home is reached",
             )
 

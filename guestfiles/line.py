@@ -167,7 +167,7 @@ class SharesLine:
         length = int.from_bytes(exchange[:4], "little")
         request, reply = Request.parse(exchange[:length]), exchange[length:]
         if request.opcode != Opcode.INIT or request.refusal() or len(reply) < OUT_HEADER.size:
-            raise ShareMessageInvalid("the first exchange is none")
+            raise ShareMessageInvalid("malformed first exchange")
         self._init = (request.unique, reply)
         self._pass_on(request, 0)
 

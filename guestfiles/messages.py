@@ -53,12 +53,12 @@ class CallHello:
         version = values.pop("version", None)
         types = {"replica": str, "conversation": str, "received": int}
         if version != VERSION or {key: type(value) for key, value in values.items()} != types:
-            raise IntegrityError("a hello is none", why=f"it is of version {str(version)[:20]}")
+            raise IntegrityError("malformed hello", why=f"it is of version {str(version)[:20]}")
         made = cls(**values)
         check_name(made.replica, "replica")
         check_name(made.conversation, "conversation")
         if not 0 <= made.received < 1 << 63:
-            raise IntegrityError("a hello is none", why="it has taken a number of frames")
+            raise IntegrityError("malformed hello", why="it has taken a number of frames")
         return made
 
 
@@ -77,7 +77,7 @@ def welcomed(hello: bytes) -> int:
     received = _object(hello).get("received")
     if type(received) is not int or not 0 <= received < 1 << 63:
         why = str(_object(hello).get("refused", ""))[:200]
-        raise IntegrityError("home does not go on with the calls of a guest", why=why)
+        raise IntegrityError("home cannot continue the calls of a guest", why=why)
     return received
 
 
@@ -247,7 +247,7 @@ def _object(data: bytes) -> dict[str, Any]:
     try:
         values = json.loads(data)
     except ValueError as error:
-        raise IntegrityError("a hello is none", why=str(error)) from error
+        raise IntegrityError("malformed hello", why=str(error)) from error
     if not isinstance(values, dict):
-        raise IntegrityError("a hello is none", why="it is no object")
+        raise IntegrityError("malformed hello", why="it is not an object")
     return values

@@ -191,11 +191,11 @@ class Settler:
         for _ in handles:
             _, error, _ = OUT_HEADER.unpack_from(self._next(replies, until))
             if error:
-                raise OSError(-error, "home does not have what was written")
+                raise OSError(-error, "home lacks some of the writes")
 
     def _next(self, replies: queue.SimpleQueue[bytes], until: float) -> bytes:
         """until: monotonic. Raises OSError."""
         while not self._over and time.monotonic() < until:
             with contextlib.suppress(queue.Empty):
                 return replies.get(timeout=LOOK_SECONDS)
-        raise OSError("home does not have what was written")
+        raise OSError("home lacks some of the writes")

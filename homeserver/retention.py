@@ -32,7 +32,7 @@ def require_policy(policy: Policy) -> None:
     """Raises UsageError for one that would forget everything."""
     if policy.empty:
         raise UsageError(
-            "no --keep option says what is to stay",
+            "no --keep option says which to keep",
             why="a policy that keeps nothing would forget everything",
             fix="`satchel-home forget NAME` forgets a volume as a whole",
         )
@@ -44,7 +44,7 @@ def require_known(names: Sequence[str], known: Collection[str]) -> None:
         if name not in known:
             raise NameNotFound(
                 f"there is no volume and no service {name}",
-                fix="`satchel-home ls` and `satchel-home service ls` show what there is",
+                fix="`satchel-home ls` and `satchel-home service ls` list them",
             )
 
 

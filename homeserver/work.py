@@ -84,4 +84,6 @@ class _Work:
     def report(self, done: int, total: int) -> None:
         self.done, self.total = done, total
         if self.stopped:
-            raise WorkStopped("it was stopped", fix="ask again: it goes on from what is done")
+            raise WorkStopped(
+                "it was stopped", fix="repeat the request: it continues from the finished part"
+            )

@@ -182,11 +182,11 @@ class MachineSpec:
         _check_name("machine_type", self.machine_type, _MACHINE_TYPE, MACHINE_TYPE)
         _check_name("cpu_model", self.cpu_model, _CPU_MODEL, CPU_MODEL)
         if self.accelerator not in ACCELERATORS:
-            raise SpecInvalid("accelerator", f"it is none of {', '.join(ACCELERATORS)}")
+            raise SpecInvalid("accelerator", f"it must be one of {', '.join(ACCELERATORS)}")
         for name in {"portable", *_FLAGS}:
             _check_flag(name, getattr(self, name))
         if self.firmware not in ("", *FIRMWARES):
-            raise SpecInvalid("firmware", f"it is none of {', '.join(FIRMWARES)}")
+            raise SpecInvalid("firmware", f"it must be one of {', '.join(FIRMWARES)}")
         if not isinstance(self.disks, tuple) or len(self.disks) > DISK_LIMIT:
             raise SpecInvalid("disks", f"it is not a list of at most {DISK_LIMIT} names")
         for name in self.disks:
@@ -194,7 +194,7 @@ class MachineSpec:
         if len(set(self.disks)) != len(self.disks) or "ram" in self.disks:
             raise SpecInvalid("disks", "a name stands twice, or is that of the RAM")
         if self.firmware and not self.disks:
-            raise SpecInvalid("disks", "there is none to start from")
+            raise SpecInvalid("disks", "no disk to start from")
 
     @property
     def memory_bytes(self) -> int:

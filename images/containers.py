@@ -180,7 +180,7 @@ def _read(folder: Path) -> Container:
         system = f"{config.get('os')}/{config.get('architecture')}"
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"[:300]
-        raise ContainerInvalid("cannot read what the image says of itself", why=why) from error
+        raise ContainerInvalid("cannot read the image's description", why=why) from error
     if system != f"linux/{ARCHITECTURE}":
         raise UnsupportedError(f"the image is for {system[:40]}", why="guests are linux/amd64")
     return Container(manifest["config"]["digest"][7:], layers, settings)

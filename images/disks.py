@@ -167,8 +167,8 @@ def _layout(disk: Path) -> Layout:
         layout = read_layout(file)
     if not layout.partitions:
         raise DiskRefused(
-            "this is no whole disk",
-            why="it has no partitions, so that no firmware starts it",
+            "this is not a whole disk",
+            why="it has no partitions, so no firmware can start it",
             fix="name the image of a disk with a boot loader, such as a cloud image",
         )
     return layout

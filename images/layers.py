@@ -109,7 +109,7 @@ class Layers:
                 raise _Wrong(f"a hard link to the absolute path {member.linkname[:100]!r}")
             original = self.tree.get(self._resolved(_parts(member.linkname)))
             if original is None or original.kind is Kind.FOLDER:
-                raise _Wrong(f"a hard link to {member.linkname[:100]!r}, which is no file there")
+                raise _Wrong(f"a hard link to {member.linkname[:100]!r}, which is not a file there")
             return original
         if not member.isreg() or member.issparse():
             raise _Wrong(f"{member.name[:100]!r} is a device, a pipe or no file that is known")
@@ -160,7 +160,7 @@ class Layers:
                 continue
             links += 1
             if entry.kind is Kind.FILE or links > _LINKS_LIMIT:
-                raise _Wrong(f"{'/'.join(parts)[:100]!r} is below what is no folder")
+                raise _Wrong(f"{'/'.join(parts)[:100]!r} is below something that is not a folder")
             if entry.target.startswith("/"):
                 done = []
             todo += [n for n in entry.target.split("/") if n not in ("", ".")][::-1]

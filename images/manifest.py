@@ -232,7 +232,7 @@ class Manifest:
         fields = _object("", value)
         version = fields.get("version")
         if type(version) is not int or version < 1:
-            raise ManifestInvalid("version", "it is no version number")
+            raise ManifestInvalid("version", "it is not a version number")
         if version not in READ_VERSIONS or fields.get("algorithms") != ALGORITHMS:
             fix = "take a new checkpoint" if version < VERSION else "install a newer Satchel"
             known = " or ".join(map(str, READ_VERSIONS))
@@ -277,7 +277,7 @@ def _adapter(value: object) -> dict[str, Any]:
             raise ManifestInvalid(f"adapter.{key}", f"it is no {kind.__name__}")
     _matching("adapter.kind", adapter["kind"], NAME)
     if not 1 <= adapter["port"] < 1 << 16:
-        raise ManifestInvalid("adapter.port", "it is no port")
+        raise ManifestInvalid("adapter.port", "it is not a port")
     for key in ("state", "read_only"):
         if len(adapter[key]) > LIST_LIMIT:
             raise ManifestInvalid(f"adapter.{key}", f"it has more than {LIST_LIMIT} items")
@@ -305,7 +305,7 @@ def _carry(value: object) -> None:
         _matching("adapter.carry.ports.front", fields["front"], NAME)
         for key, least in (("port", 1), ("local", 0)):
             if _number(f"adapter.carry.ports.{key}", fields[key], PORT_LIMIT) < least:
-                raise ManifestInvalid(f"adapter.carry.ports.{key}", "it is no port")
+                raise ManifestInvalid(f"adapter.carry.ports.{key}", "it is not a port")
 
 
 def _egress(value: object) -> None:
@@ -377,7 +377,7 @@ def _moment(field: str, value: object) -> str:
 
 def _number(field: str, value: object, limit: int) -> int:
     if type(value) is not int or not 0 <= value <= limit:
-        raise ManifestInvalid(field, f"it is no number from 0 to {limit}")
+        raise ManifestInvalid(field, f"it is not a number from 0 to {limit}")
     return value
 
 
@@ -389,7 +389,7 @@ def _matching(field: str, value: object, pattern: re.Pattern[str]) -> str:
 
 def _object(field: str, value: object) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise ManifestInvalid(field, "it is no JSON object")
+        raise ManifestInvalid(field, "it is not a JSON object")
     return value
 
 

@@ -126,7 +126,7 @@ def _refuse_what_has_no_size(image: Path) -> None:
         raise UsageError(
             f"cannot read {image} as a disk image",
             why="it is neither a file nor a block device",
-            fix="name one; what comes through a pipe has to be written into a file first",
+            fix="name one; write the data of a pipe into a file first",
         )
 
 

@@ -418,7 +418,7 @@ def _egress_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
         if not _OUTSIDE.fullmatch(text) or len(text) > 253 or not 1 <= int(port) <= PORT_LIMIT:
             yield "egress-hosts", f"{text[:80]!r} is not NAME:PORT or IPV4:PORT"
         elif _ADDRESS.fullmatch(host) and any(int(part) > 255 for part in host.split(".")):
-            yield "egress-hosts", f"{host} is no address"
+            yield "egress-hosts", f"{host} is not an address"
     if len(set(recipe.egress_hosts)) < len(recipe.egress_hosts):
         yield "egress-hosts", "one stands twice"
 
@@ -449,7 +449,7 @@ def _disk_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
     """Faults of a recipe of a whole disk, and of what only such a one has."""
     for key, text in (("disk", recipe.disk), ("user-data", recipe.user_data)):
         if "\n" in text or "\0" in text:
-            yield key, "it is no path"
+            yield key, "it is not a path"
     if not recipe.disk:
         if recipe.user_data or recipe.firmware != "auto":
             yield "user-data" if recipe.user_data else "firmware", "it is of a whole disk: disk"

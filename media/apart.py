@@ -150,9 +150,9 @@ class _Channel:
         try:
             head = json.loads(frame[_SIZES.size : _SIZES.size + size], object_hook=back)
         except (KeyError, RecursionError) as error:
-            raise ValueError("a head is none") from error
+            raise ValueError("malformed head") from error
         if type(head) is not list or len(head) < 2:
-            raise ValueError("a head is none")
+            raise ValueError("malformed head")
         return head
 
     def _take(self, size: int) -> bytes | None:
@@ -395,7 +395,7 @@ class MediaApart:
                 case ["records", refs] if records:
                     raised = _told(channel, number, records, _shaped(refs, bytes))
                 case _:
-                    raise ValueError("its reader says what is not asked")
+                    raise ValueError("the media reader sent a reply to no request")
         raise self._gone()
 
     def _gone(self) -> ReaderGone:
@@ -446,7 +446,7 @@ def _raised(words: list[Any]) -> SatchelError:
     says = {"why": _plain(why), "fix": _plain(fix)}
     if made in (ChunkInvalid, ChunkMissing):
         if len(ref) != CHUNK_REF_SIZE:
-            raise ValueError("a reference is none")
+            raise ValueError("malformed reference")
         says["ref"] = ref
     return made(_plain(what), **says)
 

@@ -118,7 +118,7 @@ def require_sealed(root: Path, keys: SealKeys) -> list[MediaCheckpoint]:
     if seal_at(root, keys) is None:
         raise MediaInClear(
             f"the medium at {root} is not used by itself",
-            why="it is not sealed, so anybody may have made it, and may read it",
+            why="it is not sealed, so a stranger may have written it and may read it",
             fix="name it in a command: `satchel-home media sync PATH`, "
             "`satchel run SERVICE --media PATH`",
         )
@@ -206,7 +206,7 @@ def _sync_file_system(root: Path) -> None:
             raise MediaGone(
                 f"cannot write out the medium at {root}",
                 why=os.strerror(code),
-                fix="`satchel-home media verify` shows what is whole",
+                fix="`satchel-home media verify` lists the intact parts",
             )
     finally:
         os.close(descriptor)

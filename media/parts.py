@@ -56,14 +56,16 @@ class Part:
             part = cls(**value)
             _require_counts(part)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise MediaDamaged("cannot tell what a medium has", why=str(error)[:200]) from error
+            raise MediaDamaged(
+                "cannot read the content of a medium", why=str(error)[:200]
+            ) from error
         return part
 
 
 def _require_counts(part: Part) -> None:
     counts = [part.chunks, part.of, part.budget, 0 if part.likely is None else part.likely]
     if any(type(count) is not int or not 0 <= count <= _MOST for count in counts):
-        raise ValueError("a count in it is none")
+        raise ValueError("it has a malformed count")
     if part.chunks > part.of:
         raise ValueError("it has more than there is")
 

@@ -258,7 +258,7 @@ class SealKeys:
         try:
             name = str(UUID(uuid))
         except ValueError as error:
-            raise UsageError(f"{uuid} is no UUID of a medium") from error
+            raise UsageError(f"{uuid} is not the UUID of a medium") from error
         self._write(name, _REVOKED)
         self.forget_next(name)
 
@@ -284,7 +284,7 @@ class SealKeys:
             identity = pyrage.x25519.Identity.from_str(phrase.strip().upper())
         except pyrage.IdentityError as error:
             raise UsageError(
-                "that is no recovery phrase", why="one begins with AGE-SECRET-KEY-1"
+                "this is not a recovery phrase", why="one begins with AGE-SECRET-KEY-1"
             ) from error
         for count in sorted(wrapped, reverse=True):
             with suppress(pyrage.DecryptError):
@@ -294,7 +294,7 @@ class SealKeys:
                     return self.keep(uuid, Seal(keys))
         raise MediaSealed(
             f"the medium at {root} stays sealed",
-            why="the phrase is another medium's, or of before its key was changed",
+            why="the phrase belongs to another medium, or predates the last key rotation",
         )
 
     def _kept(self, root: Path, uuid: str) -> tuple[bytes, ...]:

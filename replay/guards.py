@@ -10,7 +10,7 @@ from satchel.errors import AccessError
 
 
 class StreamRefused(AccessError):
-    """The bytes that a program sent are refused. answer: the reply to the program, in its protocol"""
+    """The bytes of a program are refused. answer: the reply to the program, in its protocol"""
 
     def __init__(self, what: str, *, why: str = "", fix: str = "", answer: bytes = b"") -> None:
         super().__init__(what, why=why, fix=fix)

@@ -55,7 +55,7 @@ def reveal(secret: bytes, kept: Operation) -> Operation:
     except (InvalidTag, ValueError, struct.error) as error:
         raise RecordInvalid(
             f"operation {kept.number}: it does not open",
-            why="nobody with the medium's key wrote it",
+            why="it was not written with the medium's key",
         ) from error
     operation = Operation.decode(plain[_LENGTH.size : _LENGTH.size + length])
     if operation.number != kept.number:

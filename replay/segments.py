@@ -97,7 +97,7 @@ class LogUnsupported(UnsupportedError):
 
 
 class LogFull(CapacityError):
-    """The medium has no room for an operation. The log is unchanged; free some space and try again."""
+    """The medium has no room for an operation. The log is unchanged; free space and try again."""
 
 
 class LogReadOnly(AccessError):

@@ -101,7 +101,7 @@ class RecordReader:
                 length, kind, _, _, stream, _, position = HEADER.unpack_from(buffer, start)
                 if length > PAYLOAD_LIMIT or not Record.HELLO <= kind <= Record.DONE:
                     why = f"a record of kind {kind} and {length} bytes"
-                    raise StreamRecordInvalid("not what a guest says of streams", why=why)
+                    raise StreamRecordInvalid("malformed record of a guest's streams", why=why)
                 end = start + HEADER.size + length
                 if len(buffer) < end:
                     break

@@ -316,7 +316,9 @@ class StreamRelay:
 
     def _handle(self, kind: Record, number: int, position: int, payload: bytes) -> None:
         if (kind is Record.HELLO) == self._greeted:
-            raise StreamRecordInvalid("not what a guest says of streams", why="a hello too many")
+            raise StreamRecordInvalid(
+                "malformed record of a guest's streams", why="a hello too many"
+            )
         if kind is Record.HELLO:
             self._hello(payload)
             return

@@ -55,11 +55,11 @@ class MadeDelta:
 def tables_of(value: object) -> dict[str, TableRoot]:
     """Tables by volume, of a peer's JSON. Raises UsageError."""
     if not isinstance(value, dict):
-        raise UsageError("these are no tables", why="it is no JSON object")
+        raise UsageError("these are not tables", why="it is not a JSON object")
     try:
         return {str(name): TableRoot.from_json(root) for name, root in value.items()}
     except (SatchelError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError("these are no tables", why=str(error)[:200]) from error
+        raise UsageError("these are not tables", why=str(error)[:200]) from error
 
 
 class DeltaMaker:

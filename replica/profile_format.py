@@ -163,7 +163,7 @@ class _Reader:
         left = [context.trusted for context, _ in contexts]
         orders = [self._order(keys, left) for _ in called]
         if self._at != len(self._data):
-            raise _invalid("it goes on after its end")
+            raise _invalid("it continues after its end")
         runs = {
             key: context._replace(successors=tuple((keys[n], t) for n, t in after))
             for key, (context, after) in zip(keys, contexts, strict=True)
@@ -219,7 +219,7 @@ class _Reader:
     def _trust(self) -> int:
         trust = self._take(1)[0]
         if not 0 < trust <= MOST_TRUST:
-            raise _invalid("a trust that is none")
+            raise _invalid("a malformed trust")
         return trust
 
     def _place(self, before: int, count: int) -> int:

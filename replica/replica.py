@@ -569,7 +569,7 @@ class Replica:
         if not isinstance(error, fatal) and self.state is not ReplicaState.FAILED:
             return None
         why = (self._machine.failure() if self._machine else None) or str(error)
-        return ReplicaFailed(f"replica {self.id} cannot go on", why=why, fix="start another one")
+        return ReplicaFailed(f"replica {self.id} cannot continue", why=why, fix="start another one")
 
     def _release(self) -> None:
         """Put away what there is; harmless the second time. Called with the lock."""

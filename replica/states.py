@@ -38,7 +38,7 @@ class ReplicaFailed(UnavailableError):
 
 def was_stopped(replica: ReplicaId) -> ReplicaFailed:
     """What calls hear that a stop ends."""
-    return ReplicaFailed(f"replica {replica} cannot go on", why="it was stopped")
+    return ReplicaFailed(f"replica {replica} cannot continue", why="it was stopped")
 
 
 class WrongGuest(IntegrityError):
@@ -52,7 +52,7 @@ def check_shares(replica: ReplicaId, host: ShareHost | None, *, shares: bool) ->
     if host is None:
         raise SharesUnserved(
             f"replica {replica} cannot run here",
-            why="its service has shares, and nobody here answers for them",
+            why="its service has shares, and this host does not serve them",
             fix="use it at home",
         )
     host.check()

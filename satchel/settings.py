@@ -75,7 +75,7 @@ def changed(settings: T, changes: Sequence[str], source: str) -> T:
     for change in changes:
         key, separator, text = change.partition("=")
         if not separator:
-            raise UsageError(f"{source}: {change[:80]!r} is no change", fix="write KEY=VALUE")
+            raise UsageError(f"{source}: {change[:80]!r} is not a change", fix="write KEY=VALUE")
         name, value = key.replace("-", "_"), _value(text)
         if name not in hints:
             raise _unknown(said, key, list(hints))
@@ -167,7 +167,7 @@ def _path(value: str, source: _Source, key: str) -> Path:
     try:
         return Path(value).expanduser()
     except RuntimeError as error:
-        what = f"{source.place(key)}: {key} is no path: {value!r}"
+        what = f"{source.place(key)}: {key} is not a path: {value!r}"
         raise SettingsError(what, why=str(error)) from error
 
 

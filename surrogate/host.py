@@ -216,7 +216,7 @@ class Host:
         spec, name = wanted.spec, _name(request.replica, tenant)
         if spec.shares and (request.calls is None or not wanted.manifest.adapter["stateful"]):
             raise SharesUnserved(
-                f"{self.name} cannot run a service with shares that nobody answers for",
+                f"{self.name} cannot run a service with shares that no host serves",
                 why="the client lends no way to home"
                 if request.calls is None
                 else "without numbered operations replicas would change home's files twice",

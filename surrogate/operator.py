@@ -42,7 +42,7 @@ class Operator:
         """Raises NotOperator unless it `asks`."""
         if not self.asks(said):
             raise NotOperator(
-                "only this surrogate's operator is told that",
+                "only this surrogate's operator may see that",
                 fix=f"send `{HEADER}: Bearer TOKEN` with what `{TOKEN}` in its run folder has",
             )
 

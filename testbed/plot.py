@@ -58,7 +58,7 @@ def read_samples(path: Path) -> dict[str, list[Sample]]:
                 series.setdefault(row["mode"], []).append(sample)
             except (KeyError, TypeError, ValueError) as error:
                 raise UsageError(
-                    f"{path}:{number} is no sample",
+                    f"{path}:{number} is not a sample",
                     why=repr(error),
                     fix=f"its columns are {', '.join(COLUMNS)}",
                 ) from error
@@ -78,7 +78,7 @@ def response_times(files: Sequence[Path], output: Path) -> None:
 
     drawn = {path.stem: read_samples(path) for path in files}
     if not drawn or not all(drawn.values()):
-        raise UsageError(f"cannot draw {output}", why="there are no samples")
+        raise UsageError(f"cannot draw {output}", why="no samples")
     figure = Figure(figsize=(9, 0.6 + 3.9 * len(drawn)), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     modes = list(dict.fromkeys(mode for series in drawn.values() for mode in series))

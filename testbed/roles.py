@@ -250,7 +250,7 @@ def page_link(log: Path) -> str:
     for line in log.read_text().splitlines():
         if line.startswith(PAGE):
             return line.removeprefix(PAGE)
-    raise CommandFailed(f"no page is told of in {log}")
+    raise CommandFailed(f"no page is named in {log}")
 
 
 def listens(path: Path) -> bool:

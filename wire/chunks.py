@@ -185,7 +185,7 @@ def requested_rate() -> float:
     RemoteProtocolError for what is no number."""
     value = flask.request.headers.get(RATE_HEADER, "0")
     if not (value.isascii() and value.isdigit() and len(value) <= RATE_DIGITS):
-        raise RemoteProtocolError(f"{RATE_HEADER} {value[:40]!r} is no number")
+        raise RemoteProtocolError(f"{RATE_HEADER} {value[:40]!r} is not a number")
     return float(value)
 
 

@@ -44,9 +44,9 @@ def _check_runs(volumes: dict[str, tuple[int, ...]]) -> None:
     for name, numbers in volumes.items():
         check_name(name, "volume name")
         if len(numbers) % 2 or len(numbers) > 2 * RUNS_LIMIT:
-            raise LocalProtocolError("these are no runs", why=f"{len(numbers)} numbers of {name}")
+            raise LocalProtocolError("these are not runs", why=f"{len(numbers)} numbers of {name}")
         if not all(0 <= number < BLOCK_LIMIT for number in numbers):
-            raise LocalProtocolError("these are no runs", why=f"{name} has no such block")
+            raise LocalProtocolError("these are not runs", why=f"{name} has no such block")
 
 
 def _check_count(value: float, kind: str) -> None:
@@ -86,7 +86,7 @@ class SourceAddress(Message):
         check_name(self.name, "source name")
         usable = self.socket.startswith("/") and "\0" not in self.socket
         if not usable or len(self.socket.encode()) > SOCKET_PATH_LIMIT:
-            raise LocalProtocolError(f"{self.socket[:120]!r} is no absolute path of a socket")
+            raise LocalProtocolError(f"{self.socket[:120]!r} is not the absolute path of a socket")
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class DeltaOffer(Message):
         _check_count(self.size, "size")
         _check_count(self.paused_seconds, "paused_seconds")
         if not _DIGEST.fullmatch(self.digest):
-            raise LocalProtocolError(f"{self.digest[:80]!r} is no SHA-256")
+            raise LocalProtocolError(f"{self.digest[:80]!r} is not a SHA-256")
 
 
 @dataclass(frozen=True)
@@ -453,4 +453,4 @@ class ServiceStatus(Message):
         _check_count(self.last_logged, "last_logged")
         _check_count(self.last_executed, "last_executed")
         if self.checkpoint is not None and not _CHECKPOINT.fullmatch(self.checkpoint):
-            raise LocalProtocolError(f"{self.checkpoint[:40]!r} is no checkpoint id")
+            raise LocalProtocolError(f"{self.checkpoint[:40]!r} is not a checkpoint id")

@@ -42,7 +42,7 @@ class TimedSpan(Message):
     def __post_init__(self) -> None:
         check_name(self.kind, "kind")
         if not self.name.isprintable() or not 0 < len(self.name) <= NAME_LIMIT:
-            raise LocalProtocolError(f"{self.name[:NAME_LIMIT]!r} is no name of a span")
+            raise LocalProtocolError(f"{self.name[:NAME_LIMIT]!r} is not the name of a span")
         if self.ended < self.began:
             raise LocalProtocolError("a span has no such times", why="it ends before it begins")
 

@@ -47,7 +47,7 @@ class SurrogateNotTrusted(AccessError):
     def __init__(self, surrogate: str, service: str) -> None:
         super().__init__(
             f"{service} cannot be carried to {surrogate}",
-            why="nobody compares what a carried service answers, so its surrogate must be trusted",
+            why="no replica checks a carried service's answers, so its surrogate must be trusted",
             fix=f"if you trust it: `trusted = true` in [surrogates.{surrogate}] of client.toml",
         )
 

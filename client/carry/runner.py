@@ -347,7 +347,7 @@ class CarryRunner:
                 raise UnavailableError(
                     f"{self.service} does not come home, and is left at {self.leader}",
                     why=str(error),
-                    fix="the next session goes on with it there",
+                    fix="the next session continues with it there",
                 ) from error
         elif self._copies.on_medium:
             self._copies.take_at_home(led_on=False)
@@ -419,7 +419,7 @@ class CarryRunner:
             self._copy()
         if not self._shipping.wait(SETTLE_SECONDS):
             why = self._shipping.failure or "it takes too long"
-            raise UnavailableError("home does not get what it lacks", why=why)
+            raise UnavailableError("home cannot be brought up to date", why=why)
         held, at = time.monotonic(), time.time()
         offered = leader.delta(self.manifest.volumes, hold=True)
         try:
@@ -507,7 +507,7 @@ class CarryRunner:
             self._reach()
             return
         if lives is False:
-            self._fall_back("its machine cannot go on")
+            self._fall_back("its machine cannot continue")
         elif not self._leader.link.answers():
             self._fall_back("nothing answers there")
         elif silent_seconds > HUNG_SECONDS:

@@ -43,7 +43,7 @@ def command(
     Its session must run; every replica executes the request.
     """
     if not path.startswith("/"):
-        raise UsageError(f"{path!r} is no path", fix="a path begins with /")
+        raise UsageError(f"{path!r} is not a path", fix="a path begins with /")
     url = running_session(settings, service).get_json("/v1/status")["url"]
     if not url.startswith("http:"):
         raise UsageError(f"{service} does not speak HTTP", fix=f"use a program for {url}")
@@ -80,7 +80,7 @@ def _body(data: str | None) -> bytes:
 def _header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
     if not colon or not name.strip():
-        raise UsageError(f"{text!r} is no header", fix="NAME: VALUE")
+        raise UsageError(f"{text!r} is not a header", fix="NAME: VALUE")
     return name.strip(), value.strip()
 
 

@@ -14,7 +14,7 @@ from console import json_option, note, show
 
 @click.group("config")
 def command() -> None:
-    """What client.toml says. `man satchel` lists every key."""
+    """Read and change client.toml. `man satchel` lists every key."""
 
 
 @command.command("get")

@@ -58,22 +58,23 @@ def command(
     choices: bool,
     as_json: bool,
 ) -> int:
-    """Say what is missing, or whether replicas of SERVICE agree.
+    """Report missing parts, or whether replicas of SERVICE agree.
 
-    Without SERVICE, it says everything that is missing at once, each with its remedy: keys, host
-    keys, connections, the medium, signers. Exits with 4 if something does not work.
+    Without SERVICE, it reports everything that is missing, each with its remedy: keys, host keys,
+    connections, the medium, signers. Exits with 4 if something does not work.
 
     With SERVICE, it finds the first operation that replicas answer differently. Home plays its log
-    on two fresh replicas, and the service goes on meanwhile. It says the likely cause with its
-    evidence: time, randomness, thread order, network, or chance. Exits with 0 if both replicas
-    answered alike, with 6 if they differ, and with 3 if there is nothing to examine.
+    on two fresh replicas, while the service runs. It reports the likely cause with its evidence:
+    time, randomness, thread order, network, or chance. Exits with 0 if both replicas gave the same
+    answers, with 6 if they differ, and with 3 if the log has no operations.
 
-    With --host, it says instead whether these surrogates can run SERVICE's newest checkpoint at
-    home, or with --media the one on the medium. For each it says the accelerator, or why not and
-    what can. Exits with 0 if all can, with 10 if one cannot, and with 8 if one does not answer.
+    With --host, it reports instead whether these surrogates can run SERVICE's newest checkpoint at
+    home, or with --media the one on the medium. For each it names the accelerator, or the reason
+    and an alternative. Exits with 0 if all can, with 10 if one cannot, and with 8 if one does not
+    answer.
 
-    With --choices too, it says so for three kinds of machine: portable, for KVM only, for emulation
-    only. Exits with 8 if one does not answer, else with 0.
+    With --choices it also does so for three kinds of machine: portable, for KVM only, for emulation
+    only. Exits with 8 if one does not answer, otherwise with 0.
     """
     settings = context.obj
     assert isinstance(settings, ClientSettings)

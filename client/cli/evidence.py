@@ -15,7 +15,7 @@ from wire import fingerprint
 
 @click.group("evidence")
 def command() -> None:
-    """What is kept of surrogates that answered otherwise than home."""
+    """List the evidence against surrogates."""
 
 
 @command.command("verify")
@@ -29,9 +29,10 @@ def verify(file: Path, home_key: str | None, surrogate_key: str | None, as_json:
     """Verify that a surrogate and home signed different answers.
 
     FILE is a `proof.json`, or the folder of a case that has one. It needs no session, no settings
-    and no secret key. Without --home-key and --surrogate-key it says which keys have signed, and
-    you compare them with those that you know. Exits with 0 if both have signed different answers to
-    the same operation, with 6 if FILE does not show that, and with 3 if there is no FILE.
+    and no secret key. Without --home-key and --surrogate-key it prints the keys that have signed,
+    and you compare them with the keys that you know. Exits with 0 if both have signed different
+    answers to the same operation, with 6 if FILE does not prove that, and with 3 if FILE does not
+    exist.
     """
     proof = Proof.read(file)
     proof.verify()

@@ -67,11 +67,11 @@ def eject(settings: ClientSettings, media: str | None, as_json: bool) -> None:
 def plugged(context: click.Context, device: str, as_json: bool) -> None:
     """Run the services on the medium that was plugged in.
 
-    `plugged-services` in client.toml names them; without it nothing happens. systemd runs this
-    command, as `satchel-plugged@`. The desktop shows where the services are used. When `satchel
-    stop` has ended their sessions the medium is ejected, and the desktop says that you can pull it
-    out. DEVICE is a device, which may be mounted later, or a path. Media that are not sealed, or
-    that no key here opens, are left alone.
+    `plugged-services` in client.toml names them; without it the command does nothing. systemd runs
+    this command, as `satchel-plugged@`. The desktop shows where the services are used. When
+    `satchel stop` has ended their sessions the medium is ejected, and the desktop says that you can
+    pull it out. DEVICE is a device, which may be mounted later, or a path. It ignores media that
+    are not sealed, and media that no key here opens.
     """
     settings: ClientSettings = context.obj
     if not settings.plugged_services:
@@ -93,11 +93,11 @@ def plugged(context: click.Context, device: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def defrag(settings: ClientSettings, root: Path | None, as_json: bool) -> None:
-    """Put what a resume reads first into one piece.
+    """Store the blocks that a resume reads first in one piece.
 
     A slow medium reads one piece faster than many. ROOT is where the medium is mounted [default:
-    the settings' media]. It needs no home. For each service it says in how many pieces this was
-    before, and is now. After Ctrl-C, or when you pull the medium out, everything is as before.
+    the settings' media]. It needs no home. For each service it prints the number of pieces before
+    and after. After Ctrl-C, or if you pull the medium out, the medium is unchanged.
     """
     if root is None and not settings.media:
         raise UsageError("no medium is named", fix="say where it is mounted")
@@ -126,7 +126,7 @@ def unlock(settings: ClientSettings, root: Path | None, phrase: str | None) -> N
         raise UsageError("no medium is named", fix="say where it is mounted")
     if phrase is None:
         if not sys.stdin.isatty():
-            raise UsageError("there is no terminal to ask for the phrase", fix="give --phrase")
+            raise UsageError("no terminal to ask for the phrase", fix="give --phrase")
         phrase = str(click.prompt("recovery phrase", hide_input=True))
     place = root or Path(settings.media)
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)

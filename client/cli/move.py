@@ -35,9 +35,9 @@ LOOK_SECONDS = 0.2
 @click.option(
     "--route",
     type=click.Choice([route.value for route in Route]),
-    help="replay: from the checkpoint, and execute again what came since. handover: from the "
-    "replica at the old surrogate, as it is. fresh: from a checkpoint that home takes now. "
-    "[default: what `satchel plan` says is the fastest]",
+    help="replay: start from the checkpoint and execute the operations since. handover: "
+    "take over the replica at the old surrogate. fresh: start from a checkpoint that "
+    "home takes now. [default: the fastest according to `satchel plan`]",
 )
 @click.option(
     "--trace",
@@ -56,12 +56,11 @@ def command(
     file: Path | None,
     as_json: bool,
 ) -> None:
-    """Go on with SERVICE at another surrogate.
+    """Continue SERVICE at another surrogate.
 
-    The old replica answers until the new one has started, and is ended then. After a hand-over the
-    new replica answers at once. A bar shows how much must still come from the old surrogate, which
-    is needed until then. Mounts of shares send home what was written here, as `satchel share
-    offloaded` does.
+    The old replica answers until the new one has started, and then ends. After a hand-over the new
+    replica answers at once. A bar shows how much must still come from the old surrogate. Mounts of
+    shares send home the local writes, like `satchel share offloaded`.
     """
     body = {"to": surrogate, "use_media": not without_media, "route": route}
     body |= {"trace": True} if file else {}

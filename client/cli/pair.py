@@ -17,8 +17,10 @@ from wire import Address
 
 @click.command("pair")
 @click.argument("code")
-@click.option("--at", "place", default="", help="Who shows it, as HOST or HOST:PORT.")
-@click.option("--name", default="", help="What to call the surrogate here [default: its own name].")
+@click.option(
+    "--at", "place", default="", help="The host that shows the code, as HOST or HOST:PORT."
+)
+@click.option("--name", default="", help="The surrogate's name here [default: its own name].")
 @json_option
 @click.pass_context
 def command(context: click.Context, code: str, place: str, name: str, as_json: bool) -> None:

@@ -13,10 +13,10 @@ from console import json_option, show
 
 @click.group("path")
 def command() -> None:
-    """Say where you are going.
+    """Set the places that you are going to.
 
-    Then the next surrogate fetches what a service needs before you come. Without a path, Satchel
-    expects you where you went the last times.
+    The next surrogate then fetches a service's data before you arrive. Without a path, Satchel
+    expects you at your usual next place.
     """
 
 

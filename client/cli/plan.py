@@ -26,7 +26,7 @@ PAST_COLUMNS = ("at", "surrogate", "route", "predicted", "seconds", "error")
 @click.command("plan")
 @click.argument("service")
 @click.option("--at", "surrogate", help="To that surrogate only [default: to all others].")
-@click.option("--history", is_flag=True, help="Moves that were made, and what was predicted.")
+@click.option("--history", is_flag=True, help="Show past moves, with their predicted times.")
 @json_option
 @click.pass_obj
 def command(

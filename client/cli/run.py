@@ -43,7 +43,7 @@ MAX_BODY = 1 << 20
 @click.option(
     "--media",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the medium is mounted [default: the settings' media].",
+    help="The folder where the medium is mounted [default: the settings' media].",
 )
 @click.option(
     "--port",
@@ -56,7 +56,7 @@ MAX_BODY = 1 << 20
 @click.option(
     "--policy",
     type=click.Choice(typing.get_args(Policy)),
-    help="Who answers requests that change nothing [default: the settings' policy].",
+    help="Which replicas answer requests that change nothing [default: the settings' policy].",
 )
 @click.option(
     "--provisional",

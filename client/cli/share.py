@@ -60,11 +60,12 @@ def ls(settings: ClientSettings, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def recover(settings: ClientSettings, share: str | None, as_json: bool) -> None:
-    """Send home what mounts of SHARE, or of all shares, have left.
+    """Send home the writes that ended mounts have left.
 
-    A mount that was killed, or unmounted while home was out of reach, keeps in a journal what home
-    lacks. Where others have changed a file meanwhile, yours becomes a conflict copy beside it.
-    Mounts that are in use are left alone. Ends with exit code 8 if something still waits.
+    A mount that was killed, or unmounted while home was unreachable, keeps its unsent writes in a
+    journal. If another node has changed a file meanwhile, your version becomes a conflict copy
+    beside it. The command skips mounts that are in use. Ends with exit code 8 if some writes still
+    wait.
     """
     kept = journals(settings)
     names = sorted({left.note.share for left in kept.left(share)})
@@ -91,9 +92,9 @@ def status(settings: ClientSettings, share: str | None, as_json: bool) -> None:
     """Show the mounts of this client, or those of SHARE.
 
     It shows how much home lacks (blocks, bytes, seconds), and the messages that were sent. It lists
-    conflict copies, nodes that home has gone on without, and the blocks that are written most. A
-    mount that has ended is listed until home has all that was written there. At home,
-    `satchel-home share status` shows every node.
+    conflict copies, nodes that home has dropped, and the most written blocks. A mount that has
+    ended is listed until home has all its writes. At home, `satchel-home share status` shows every
+    node.
     """
     found = [
         row for row in (*mounts(settings), *left_behind(settings)) if share in (None, row["share"])
@@ -156,11 +157,11 @@ def _tell_mounts(found: list[dict[str, Any]]) -> None:
 def offloaded(
     settings: ClientSettings, share: str | None, paths: tuple[str, ...], as_json: bool
 ) -> None:
-    """Say that a task went from here to another machine.
+    """Announce that a task has moved from here to another machine.
 
-    When it returns, home has what was written here to the files at PATH below SHARE, or to all
-    files. Files that no program here has open are given up, so the task opens them without a wait.
-    You need not run it: it only saves that wait, and `satchel move` does it by itself.
+    When it returns, home has the local writes to the files at PATH below SHARE, or to all files.
+    This node gives up files that no program has open, so the task opens them without a wait. The
+    command is optional: it only saves that wait, and `satchel move` runs it by itself.
     """
     _switch(settings, "offloaded", share, paths, as_json)
 
@@ -173,7 +174,7 @@ def offloaded(
 def returned(
     settings: ClientSettings, share: str | None, paths: tuple[str, ...], as_json: bool
 ) -> None:
-    """Say that a task came back from another machine.
+    """Announce that a task has come back from another machine.
 
     The files at PATH below SHARE are opened here ahead of programs, with the first 64 KiB of each.
     Without PATH, these are the files that `satchel share offloaded` gave up.

@@ -27,12 +27,12 @@ COLUMNS = ("surrogate", "operations", "seconds", "bytes", "day")
 @json_option
 @click.pass_obj
 def command(settings: ClientSettings, service: str | None, days: int, as_json: bool) -> None:
-    """Show what surrogates saved you of late.
+    """Show how much time and data surrogates saved recently.
 
     For each surrogate it counts the operations of SERVICE, or of all services, that it answered
     before home did, the seconds between, and the bytes that did not come from home. The last column
-    is the last day. A session notes these after each move and at its end. Carried services are not
-    counted, because home does not answer them as well.
+    is the last day. A session records these after each move and at its end. Carried services are
+    not counted, because home does not answer them in parallel.
     """
     rows = saved_since(settings.state, service, days)
     empty = "no session has used a surrogate in these days"

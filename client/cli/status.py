@@ -67,10 +67,10 @@ SOURCE_COLUMNS = (
 def command(settings: ClientSettings, service: str, follow: bool, as_json: bool) -> None:
     """Show the session of SERVICE.
 
-    It shows the replicas, which of them answers first, what home has confirmed (stable), and a map
-    of each replica's volumes. On a terminal a part of the map is green if most of it came from the
-    medium, yellow from home, grey from the surrogate's cache, and cyan from elsewhere. It is
-    underlined if the machine has changed it.
+    It shows the replicas, which of them answers first, the operations that home has confirmed
+    (stable), and a map of each replica's volumes. On a terminal a part of the map is green if most
+    of it came from the medium, yellow from home, grey from the surrogate's cache, and cyan from
+    elsewhere. It is underlined if the machine has changed it.
     """
     session = running_session(settings, service)
     status = session.get_json("/v1/status")

@@ -23,16 +23,17 @@ STOP_SECONDS = 60.0
 @json_option
 @click.pass_obj
 def command(settings: ClientSettings, service: str, as_json: bool) -> None:
-    """End the session of SERVICE and its replicas on surrogates. Home goes on.
+    """End the session of SERVICE and its replicas on surrogates. Home continues.
 
-    If home is out of reach, what it lacks stays in the log, and the command says what that is.
+    If home is unreachable, the operations that it lacks stay in the log, and the command lists
+    them.
     """
     nothing = f"`satchel whereis {service}` says where it is used"
     answer = running_session(settings, service, nothing).post_json("/v1/stop", {})
     if not wait_ended(settings, service, STOP_SECONDS):
         raise UnavailableError(
             f"the session of {service} does not end",
-            why=f"it was told to {STOP_SECONDS:.0f} s ago",
+            why=f"it was asked to {STOP_SECONDS:.0f} s ago",
             fix="end its `satchel run` with Ctrl-C",
         )
     unsent = Unsent(**answer["unsent"]) if answer.get("unsent") else None

@@ -25,7 +25,9 @@ def command() -> None:
 @command.command("add")
 @click.argument("name")
 @click.argument("destination")
-@click.option("--port", type=click.IntRange(1, 65535), default=22, help="Of sshd [default: 22].")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=22, help="The port of sshd [default: 22]."
+)
 @json_option
 @click.pass_context
 def add(context: click.Context, name: str, destination: str, port: int, as_json: bool) -> None:
@@ -64,7 +66,7 @@ def rm(context: click.Context, name: str, as_json: bool) -> None:
 def forget(context: click.Context, name: str, as_json: bool) -> None:
     """Forget the key of surrogate NAME, and proofs against it.
 
-    A surrogate that was banned is used again then.
+    This also lifts a ban of the surrogate.
     """
     settings = context.obj
     assert isinstance(settings, ClientSettings)

@@ -20,10 +20,10 @@ COLUMNS = ("name", "known", "address", "port", "round_trip_ms", "runs", "load_pe
 @json_option
 @click.pass_obj
 def command(settings: ClientSettings, as_json: bool) -> None:
-    """List the surrogates that are on this network, or known.
+    """List the surrogates on this network and the known ones.
 
-    The nearest is first. `known` is its name in client.toml. If that is `-`, pair with it first.
-    Nobody checks what a surrogate announces of itself.
+    The nearest is first. `known` is its name in client.toml. If that is `-`, pair with it first. A
+    surrogate's own announcements are not verified.
     """
     rows = [asdict(row) for row in nearby(settings, surrogates_here())]
     if not as_json:

@@ -77,7 +77,7 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def status(settings: ClientSettings, as_json: bool) -> None:
-    """Show uploads that are held, and what came of others.
+    """Show held uploads, and the results of finished ones.
 
     For a conflict it says which name your upload got at the service. A failed upload is kept here
     until `satchel uplink flush --failed` or `satchel uplink forget`.
@@ -101,9 +101,9 @@ def status(settings: ClientSettings, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def stats(settings: ClientSettings, as_json: bool) -> None:
-    """Show what was spent and saved since the daemon began.
+    """Show the energy spent and saved since the daemon started.
 
-    Joules are reckoned by a model of the radio, which the settings name. Nothing measures them.
+    Joules are computed by a model of the radio, which the settings name. They are not measured.
     """
     found = _ask(settings, "GET", "/v1/stats")
     if as_json:
@@ -166,10 +166,10 @@ def run(
     background: bool,
     namespace: bool,
 ) -> None:
-    """Run COMMAND, and say whether a person waits for it.
+    """Run COMMAND, and declare whether a person waits for it.
 
-    This holds for all programs that it starts, too. With --namespace they keep using the
-    service's own address. Without, point them at the address that `uplink serve` prints.
+    This also applies to all programs that it starts. With --namespace they use the service's own
+    address. Otherwise point them at the address that `uplink serve` prints.
     """
     from uplink.gateway import MARK
 

@@ -121,7 +121,7 @@ def _table(document: tomlkit.TOMLDocument, words: list[str]) -> Any:
 def _words(key: str) -> list[str]:
     words = [word.replace("_", "-") if n == 0 else word for n, word in enumerate(key.split("."))]
     if not all(words):
-        raise UsageError(f"{key!r} is no key", fix="write it as surrogates.cafe.port")
+        raise UsageError(f"{key!r} is not a key", fix="write it as surrogates.cafe.port")
     return words
 
 

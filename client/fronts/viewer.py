@@ -141,7 +141,7 @@ class Viewer:
             while size:  # a desktop has a clipboard of its own
                 size -= len(self._take(min(size, PIECE)))
         else:
-            raise UsageError(f"a viewer says {kind}, which is no message")
+            raise UsageError(f"a viewer says {kind}, which is not a message")
 
     def _set_format(self, data: bytes) -> None:
         with self._desktop.changed:

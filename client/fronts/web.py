@@ -55,7 +55,7 @@ class HttpGuard:
             self._parser.receive_data(data)
             return self._look()
         except h11.RemoteProtocolError as error:
-            raise _refused(UsageError("this is no HTTP request", why=str(error))) from error
+            raise _refused(UsageError("this is not an HTTP request", why=str(error))) from error
         except SatchelError as error:
             raise _refused(error) from error
 
@@ -80,7 +80,7 @@ class HttpGuard:
 
     def _check(self, request: h11.Request) -> None:
         if not request.http_version.startswith(b"1."):
-            raise UsageError("this is no HTTP request", why="it is of another version than 1")
+            raise UsageError("this is not an HTTP request", why="it is of another version than 1")
         fields: dict[str, list[str]] = {}
         for name, value in request.headers:
             fields.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))

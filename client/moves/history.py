@@ -48,9 +48,9 @@ def _made(row: Any) -> Made:
     if set(row) != {*_NUMBERS, *_TEXTS, "route"}:
         raise ValueError("a move has other fields")
     if not all(type(row[key]) is str for key in _TEXTS):
-        raise ValueError("a name is no text")
+        raise ValueError("a name is not a text")
     if not all(type(row[key]) in (int, float) and 0 <= row[key] < 1e15 for key in _NUMBERS):
-        raise ValueError("a number is none")
+        raise ValueError("a number is malformed")
     if not row["seconds"]:
         raise ValueError("a move took no time")
     return Made(**row | {"route": Route(row["route"])})

@@ -230,7 +230,7 @@ class SurrogateEndpoint:
             return
         asked = [op for op in operations if op.number == response.number]
         if not asked:
-            raise IntegrityError(f"{self.name} answers {response.number}, which nobody asked")
+            raise IntegrityError(f"{self.name} answers {response.number}, which was not requested")
         if not response.signature:
             raise AnswerUnsigned(
                 f"{self.name} has not signed its answer to {kind} {response.number}",
@@ -259,7 +259,7 @@ class SurrogateEndpoint:
         status = self.status()
         if status.state != "ready":
             why = str(status.error.to_error()) if status.error else f"it is {status.state}"
-            raise ReplicaEnded(f"the replica at {self.name} cannot go on", why=why)
+            raise ReplicaEnded(f"the replica at {self.name} cannot continue", why=why)
         return status.last_operation
 
     def status(self, *, wait: float = 0.0, timeout: float = STATUS_SECONDS) -> ReplicaStatus:

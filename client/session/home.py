@@ -142,7 +142,7 @@ class HomeService:
                 self._keys.revoke(uuid)
             return bytes.fromhex(answer["log_key"]) if answer.get("log_key") else None
         except (AttributeError, TypeError, ValueError) as error:
-            raise IntegrityError("home's answer is no lease", why=str(error)) from None
+            raise IntegrityError("home's answer is not a lease", why=str(error)) from None
 
     def release(self) -> None:
         """Hold it no more."""
@@ -295,7 +295,7 @@ def answers_limit(count: int) -> int:
 def _uuids_in(found: Any) -> set[str]:
     """Raises ValueError for what is no list of UUIDs."""
     if not isinstance(found, list) or len(found) > REVOKED_LIMIT:
-        raise ValueError(f"revoked_media is no list of at most {REVOKED_LIMIT}")
+        raise ValueError(f"revoked_media is not a list of at most {REVOKED_LIMIT}")
     if not all(isinstance(one, str) for one in found):
-        raise ValueError("revoked_media has what is no UUID")
+        raise ValueError("revoked_media contains something other than a UUID")
     return {str(UUID(one)) for one in found}

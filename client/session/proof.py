@@ -83,7 +83,7 @@ class Proof:
             if proof.version != VERSION:
                 raise ValueError(f"it is of version {proof.version}")
         except (Mistyped, ValueError, RecursionError) as error:
-            raise ProofInvalid("this is no proof", why=str(error)[:200]) from error
+            raise ProofInvalid("this is not a proof", why=str(error)[:200]) from error
         return proof
 
     def encode(self) -> bytes:

@@ -71,7 +71,7 @@ def _switch(switch: Callable[[list[str] | None], Switched]) -> dict[str, Any]:
         said = Form().typed(flask.request.get_json(silent=True), _Paths, "the paths")
         return asdict(switch(said.paths))
     except Mistyped as error:
-        raise UsageError("a mount is told paths", why=str(error)) from error
+        raise UsageError("a mount expects paths", why=str(error)) from error
     except OSError as error:
         raise UnavailableError("the files are not switched", why=str(error)) from error
 

@@ -62,6 +62,6 @@ def share_way(settings: ClientSettings) -> Iterator[ShareWay]:
         link = links.open(HOME, settings.require_home())
         listed: Any = link.http.get_json("/v1/shares")
         if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
-            raise IntegrityError("home's list of shares is none", why=str(listed)[:200])
+            raise IntegrityError("home's list of shares is malformed", why=str(listed)[:200])
         names = tuple(str(row.get("name")) for row in listed)
         yield ShareWay(names, link.reach("shares"), link)

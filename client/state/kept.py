@@ -37,7 +37,7 @@ def decode_rows(data: bytes, version: int, name: str) -> list[Any]:
         raise ValueError(f"it is not of version {version}")
     rows = value[name]
     if not isinstance(rows, list):
-        raise TypeError(f"{name} are no list")
+        raise TypeError(f"{name} are not a list")
     return rows
 
 

@@ -50,7 +50,7 @@ class StateOlder(ConflictError):
         super().__init__(
             what,
             why=f"{why}, and home cannot be asked",
-            fix="take the medium that you used last, or give up what is not on this one: "
+            fix="take the medium that you used last, or lose the operations that it lacks: "
             f"`satchel run {service} --accept-older {checkpoint}`",
         )
 

@@ -30,13 +30,13 @@ class LogKeys:
         except FileNotFoundError:
             return None
         if len(key) != KEY_SIZE:
-            logger.warning("%s is no key; home gives another", self._folder / service)
+            logger.warning("%s is not a key; home gives another", self._folder / service)
             return None
         return key
 
     def keep(self, service: str, key: bytes) -> None:
         """Durable on return. Raises OSError, IntegrityError for what is no key."""
         if len(key) != KEY_SIZE:
-            raise IntegrityError("home's answer is no lease", why=f"a key of {len(key)} bytes")
+            raise IntegrityError("home's answer is not a lease", why=f"a key of {len(key)} bytes")
         if key != self.get(service):
             save(self._folder / service, key, mode=0o600)

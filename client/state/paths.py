@@ -59,7 +59,7 @@ def decode(data: bytes) -> list[Path_]:
     try:
         return [_checked(path) for path in decode_rows(data, VERSION, "paths")]
     except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
-        raise PathsInvalid("these are no paths", why=str(error)[:200]) from error
+        raise PathsInvalid("these are not paths", why=str(error)[:200]) from error
 
 
 def _checked(names: Sequence[str]) -> Path_:

@@ -73,21 +73,21 @@ def decode(data: bytes) -> list[Saved]:
     try:
         return [_saved(row) for row in decode_rows(data, VERSION, "saved")]
     except (ValueError, KeyError, TypeError, RecursionError, IntegrityError) as error:
-        raise SavingsInvalid("not what was saved", why=str(error)[:200]) from error
+        raise SavingsInvalid("it is damaged", why=str(error)[:200]) from error
 
 
 def _saved(row: Any) -> Saved:
     if set(row) != {field.name for field in dataclasses.fields(Saved)}:
         raise ValueError("a row has other fields")
     if not isinstance(row["day"], str) or date.fromisoformat(row["day"]).isoformat() != row["day"]:
-        raise ValueError("a day is none")
+        raise ValueError("a day is malformed")
     if not isinstance(row["surrogate"], str):
-        raise TypeError("a surrogate's name is no text")
+        raise TypeError("a surrogate's name is not a text")
     for name in ("operations", "bytes"):
         if type(row[name]) is not int or not 0 <= row[name] < MOST:
-            raise ValueError("a number is none")
+            raise ValueError("a number is malformed")
     if type(row["seconds"]) not in (int, float) or not 0 <= row["seconds"] < MOST:
-        raise ValueError("a number is none")
+        raise ValueError("a number is malformed")
     return Saved(**row)
 
 

@@ -196,11 +196,11 @@ def _pinned(row: Any) -> Pinned:
     if AnswerSigner(key).public != key:
         raise ValueError("a key is not as it is written")
     if type(proofs) is not int or proofs < 0:
-        raise ValueError("proofs are no number")
+        raise ValueError("proofs are not a number")
     if not isinstance(hosts, list) or len(hosts) > HOSTS_LIMIT:
-        raise TypeError("hosts are no list")
+        raise TypeError("hosts are not a list")
     if not all(_FINGERPRINT.fullmatch(_text(host)) for host in hosts):
-        raise ValueError("a host key is no fingerprint")
+        raise ValueError("a host key is not a fingerprint")
     return Pinned(key, proofs, tuple(hosts))
 
 
@@ -214,7 +214,7 @@ def _banned(surrogate: str, name: str, pinned: Pinned) -> SurrogateBanned:
     known_as = "" if surrogate == name else f", as {name}"
     return SurrogateBanned(
         f"{surrogate} is banned",
-        why=f"it was proved {pinned.proofs} times to answer otherwise than home{known_as}",
+        why=f"it was proved {pinned.proofs} times to answer differently from home{known_as}",
         fix="use another surrogate; if `satchel doctor SERVICE` says that the service does not do "
         f"the same twice, lift the ban with `satchel surrogate forget {name}`",
     )
@@ -222,5 +222,5 @@ def _banned(surrogate: str, name: str, pinned: Pinned) -> SurrogateBanned:
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise TypeError(f"{str(value)[:40]} is no text")
+        raise TypeError(f"{str(value)[:40]} is not a text")
     return value

@@ -19,10 +19,9 @@ from homeserver.cli.pair import authorized_keys_option, ssh_port_option
 @json_option
 @click.pass_obj
 def command(context: Context, ssh_port: int, authorized_keys: Path, as_json: bool) -> int:
-    """Say what is missing at this home, each with its remedy.
+    """Report what is missing at this home, with remedies.
 
-    It says everything at once. Exits with 4 if something does not work. To compare replicas, use
-    `satchel doctor SERVICE`.
+    Exits with 4 if something does not work. To compare replicas, use `satchel doctor SERVICE`.
     """
     from homeserver.preflight import preflight  # which needs what only daemons need
 

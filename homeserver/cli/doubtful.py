@@ -13,6 +13,6 @@ doubtful_option = click.option(
     type=click.Choice([way.value for way in Doubtful]),
     default=Doubtful.REFUSE.value,
     show_default=True,
-    help="What to do with operations on the medium that no client of yours sealed. refuse: leave "
-    "them and stop. accept: execute them. drop: remove them and what follows them.",
+    help="How to treat operations on the medium that no client of yours sealed. refuse: "
+    "leave them and stop. accept: execute them. drop: remove them and all later ones.",
 )

@@ -43,7 +43,7 @@ Say = Callable[[tuple[Any, ...]], str]
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def command(file: Path, as_json: bool) -> None:
-    """Show what is in FILE, for developers.
+    """Show the content of FILE, for developers.
 
     FILE may be a pack, the index of a store or of a pack, a medium's commit, a block map, a table
     page, a batch of chunks, a working set, an access profile, changes of pages, an operation, a

@@ -29,7 +29,7 @@ def command(context: Context, name: str, file: Path, overwrite: bool, as_json: b
     if str(file) == "-":
         raise UsageError(
             "cannot export to standard output",
-            why="what is written is sparse, and appears when it is complete",
+            why="the written file is sparse, and appears when it is complete",
             fix="name a file; or `satchel-home serve-volume`, from which nbdcopy makes a stream",
         )
     written = context.tend(

@@ -18,7 +18,7 @@ from homeserver.cli.context import Context
 def command(context: Context, every: bool, as_json: bool) -> None:
     """List the volumes of the store. NAME@VERSION is one version of a volume.
 
-    It leaves out what is damaged, and names it on standard error.
+    It skips damaged volumes, and names them on standard error.
     """
     catalog = Catalog(context.store)
     rows = [

@@ -56,9 +56,7 @@ recipients_option = click.option(
 @command.command("init")
 @click.argument("root")
 @recipients_option
-@click.option(
-    "--unsealed", is_flag=True, help="Write to it in clear: whoever finds it can read it."
-)
+@click.option("--unsealed", is_flag=True, help="Write to it in clear: a finder can read it.")
 @json_option
 @click.pass_obj
 def init(
@@ -66,9 +64,8 @@ def init(
 ) -> None:
     """Prepare the medium mounted at ROOT. Other files on it are left alone.
 
-    It is sealed: whoever finds it learns how much is on it, and nothing else. Home can open it, and
-    so can the clients that `--for` names and whoever has the recovery phrase. The phrase is printed
-    once.
+    It is sealed: a finder learns only how much is on it. Home can open it, and so can the clients
+    that `--for` names and a holder of the recovery phrase. The phrase is printed once.
     """
     if unsealed and recipients:
         raise UsageError("an unsealed medium needs no keys", fix="leave out --for or --unsealed")
@@ -99,9 +96,9 @@ def rotate(
 ) -> None:
     """Give a sealed medium another key.
 
-    Home has the new key, and so do the clients that `--for` names and a new recovery phrase. The
-    old key still opens what is there, and nothing that is written from then on. If this is cut off,
-    do it again.
+    Home gets the new key, and so do the clients that `--for` names and a new recovery phrase. The
+    old key still opens the present content, but no later writes. If the command is interrupted, run
+    it again.
     """
     root = find_media(media)
     public_keys = [path.read_text() for path in recipients]
@@ -162,10 +159,10 @@ def sync(
     doubtful: str,
     as_json: bool,
 ) -> None:
-    """Bring the newest checkpoints that home has onto MEDIA. No machine is paused.
+    """Copy home's newest checkpoints to MEDIA. No machine is paused.
 
-    It writes only chunks that the medium lacks. After Ctrl-C, or when you pull the medium out, it
-    has its checkpoints of before, and the next sync goes on from what was copied.
+    It writes only chunks that the medium lacks. After Ctrl-C, or if you pull the medium out, it
+    keeps its previous checkpoints, and the next sync continues from the copied part.
     """
     root, most = find_media(media), parse_size(budget) if budget else None
     with bar("sync", quiet=as_json) as progress:
@@ -219,10 +216,9 @@ def _synced(
 def plugged(context: Context, device: str, as_json: bool) -> None:
     """Sync the medium that was plugged in, and eject it.
 
-    It does so only if home.toml says `plugged-sync = true`. systemd runs it, as
-    `satchel-home-plugged@`. The desktop shows how far it is, and when you can pull the medium out.
-    DEVICE is a device, which may be mounted later, or a path. Media that this home did not seal are
-    left alone.
+    It does so only if home.toml has `plugged-sync = true`. systemd runs it, as `satchel-home-
+    plugged@`. The desktop shows the progress, and when you can pull the medium out. DEVICE is a
+    device, which may be mounted later, or a path. It ignores media that this home did not seal.
     """
     if not context.settings.plugged_sync:
         note("home.toml does not say `plugged-sync = true`: nothing is done")
@@ -243,11 +239,11 @@ def plugged(context: Context, device: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def defrag(context: Context, media: str, as_json: bool) -> None:
-    """Put what a resume reads first into one piece.
+    """Store the blocks that a resume reads first in one piece.
 
     A slow medium reads one piece faster than many. `checkpoint --media` and `sync` write it in one
-    piece, unless the checkpoint shares much with those before. For each service it says in how many
-    pieces this was before, and is now.
+    piece, unless the checkpoint shares much with earlier ones. For each service it prints the
+    number of pieces before and after.
     """
     root = find_media(media)
     if context.serving:

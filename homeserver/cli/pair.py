@@ -25,7 +25,7 @@ from wire import (
 )
 
 ssh_port_option = click.option(
-    "--ssh-port", type=click.IntRange(1, 65535), default=22, help="Of sshd [default: 22]."
+    "--ssh-port", type=click.IntRange(1, 65535), default=22, help="The port of sshd [default: 22]."
 )
 
 authorized_keys_option = click.option(
@@ -38,13 +38,15 @@ authorized_keys_option = click.option(
 
 
 @click.command("pair")
-@click.option("--at", "host", help="Where the laptop reaches this host [default: its address].")
+@click.option(
+    "--at", "host", help="The address at which the laptop reaches this host [default: its address]."
+)
 @ssh_port_option
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=PAIRING_PORT,
-    help=f"Where the laptop asks [default: {PAIRING_PORT}; 0: any free one].",
+    help=f"The port of the pairing [default: {PAIRING_PORT}; 0: any free one].",
 )
 @authorized_keys_option
 @json_option
@@ -57,10 +59,11 @@ def command(
     authorized_keys: Path,
     as_json: bool,
 ) -> None:
-    """Show a code by which one laptop gets to know this home.
+    """Show a code with which one laptop can pair with this home.
 
-    The code is good for two minutes and three tries. Type on the laptop what is shown. Then its key
-    may use this home, and gets no shell. The laptop knows the keys of this host and its owner.
+    The code is valid for two minutes and three tries. Type the shown command on the laptop. Its key
+    may then use this home, without a shell, and the laptop knows the keys of this host and its
+    owner.
     """
     from homeserver.home import signers_line  # which needs what only daemons need
 

@@ -22,16 +22,16 @@ from satchel.errors import IntegrityError
     "sources",
     multiple=True,
     metavar="SOURCE",
-    help="Where to look: the folder of a store, a medium (path or UUID), the socket of a home or a "
-    "surrogate, or ssh://USER@HOST:PORT; repeatable, asked in this order.",
+    help="A source: the folder of a store, a medium (path or UUID), the socket of a home "
+    "or a surrogate, or ssh://USER@HOST:PORT; repeatable, asked in this order.",
 )
 @json_option
 @click.pass_obj
 def command(context: Context, sources: tuple[str, ...], as_json: bool) -> None:
-    """Take damaged and lost chunks from other places.
+    """Fetch damaged and lost chunks from other places.
 
-    It reads the whole store, and says which volumes and checkpoints lack something that nobody has.
-    Without --from it only looks. The daemon must not run.
+    It reads the whole store, and names the volumes and checkpoints with chunks that no source has.
+    Without --from it only checks. The daemon must not run.
     """
     with ExitStack() as stack:
         store = stack.enter_context(context.open_store())
@@ -46,5 +46,5 @@ def command(context: Context, sources: tuple[str, ...], as_json: bool) -> None:
         raise IntegrityError(
             f"the store at {context.store} lacks chunks",
             why=hurt_text(done.hurt),
-            fix="name another source with --from, or import what is hurt again",
+            fix="name another source with --from, or import the damaged volumes again",
         )

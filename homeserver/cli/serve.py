@@ -40,7 +40,7 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
         raise ConflictError(
             "the home server runs already",
             why=f"it answers at {settings.socket}",
-            fix="`satchel-home status` shows what it does",
+            fix="`satchel-home status` shows its activity",
         )
     owner_of(settings)  # without a home the rest is of no interest
     settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -17,7 +17,9 @@ from satchel.errors import NotFoundError
 
 @click.command("serve-volume")
 @click.argument("name")
-@click.option("--socket", type=click.Path(path_type=Path), required=True, help="Where to listen.")
+@click.option(
+    "--socket", type=click.Path(path_type=Path), required=True, help="The socket to listen at."
+)
 @click.option("--writable", is_flag=True, help="Take writes, into an overlay that is thrown away.")
 @json_option
 @click.pass_obj

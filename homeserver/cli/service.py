@@ -30,8 +30,8 @@ def command() -> None:
 @click.option(
     "--accelerator",
     type=click.Choice(["auto", "kvm", "tcg"]),
-    help="What it runs under at home; auto: KVM where it works, else emulation (tcg) "
-    "[default: as home.toml or the recipe says].",
+    help="The accelerator at home; auto: KVM if it works, otherwise emulation (tcg) "
+    "[default: from home.toml or the recipe].",
 )
 @click.option("--vcpus", type=int, help="Processors that it has [default: as above].")
 @click.option("--memory-mib", type=int, help="Memory that it has [default: as above].")
@@ -56,8 +56,8 @@ def add(
 ) -> None:
     """Add a service NAME of a built image. `launch` starts it.
 
-    Processors and memory stay as they are at its first boot. The accelerator may be another one
-    each time that it goes on from a checkpoint.
+    Processors and memory stay as they are at its first boot. The accelerator may change each time
+    that it continues from a checkpoint.
     """
     wish = {"accelerator": accelerator, "vcpus": vcpus, "memory_mib": memory_mib}
     machine = {key: value for key, value in wish.items() if value is not None}
@@ -102,5 +102,5 @@ def rm(context: Context, name: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def stop(context: Context, name: str, as_json: bool) -> None:
-    """End the replica at home. What it has executed since the last checkpoint is in the log."""
+    """End the replica at home. The log keeps the operations since the last checkpoint."""
     show(context.daemon().post_json(f"/v1/services/{name}/stop", {}), as_json=as_json)

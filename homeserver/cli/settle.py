@@ -15,9 +15,9 @@ from homeserver.store import upkeep
 @json_option
 @click.pass_obj
 def command(context: Context, as_json: bool) -> None:
-    """Compress what imports and checkpoints stored as it was.
+    """Compress chunks that were stored uncompressed.
 
-    Ctrl-C keeps what is done, and another call goes on from there. If the daemon runs, the daemon
-    does it.
+    Ctrl-C keeps the finished part, and another call continues from there. If the daemon runs, the
+    daemon does the work.
     """
     show(context.tend("settle", "/v1/settle", {}, upkeep.settle, quiet=as_json), as_json=as_json)

@@ -76,7 +76,7 @@ def add(
     log: str,
     as_json: bool,
 ) -> None:
-    """Share the folder PATH. What is in it stays where it is."""
+    """Share the folder PATH. Its content stays in place."""
     path, own = path.resolve(), context.settings.data.resolve()
     if path == own or path in own.parents or own in path.parents:
         raise ConflictError(
@@ -104,7 +104,7 @@ def add(
     "--path",
     "glob",
     metavar="GLOB",
-    help="Only for files whose path in the share matches; * stands for slashes too.",
+    help="Only for files whose path in the share matches; * also matches slashes.",
 )
 @click.option("--policy", help=POLICY_HELP)
 @click.option(
@@ -117,8 +117,8 @@ def add(
 @click.option(
     "--mark",
     type=click.Choice(["private", "immutable", "none"]),
-    help="private: only the node that opens such a file first uses it. immutable: nobody changes "
-    "it once it is written.",
+    help="private: only the node that opens such a file first uses it. immutable: it "
+    "cannot be changed once it is written.",
 )
 @click.option("--forget", is_flag=True, help="Remove the rule for these files.")
 @json_option
@@ -166,7 +166,7 @@ def ls(context: Context, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def rm(context: Context, name: str, as_json: bool) -> None:
-    """Share the folder no more. What is in it stays where it is."""
+    """Stop sharing the folder. Its content stays in place."""
     context.daemon().delete(f"/v1/shares/{name}")
     show({"removed": name}, as_json=as_json)
 
@@ -199,7 +199,7 @@ def grant(
 @json_option
 @click.pass_obj
 def revoke(context: Context, share: str, service: str, surrogate: str, as_json: bool) -> None:
-    """Take a grant back. A replica that uses it goes on through home."""
+    """Withdraw a grant. A replica that uses it continues through home."""
     context.daemon().delete(f"/v1/share-grants/{share}/{service}/{surrogate}")
     show({"revoked": share, "at": surrogate}, as_json=as_json)
 
@@ -269,10 +269,10 @@ def mount(
 @json_option
 @click.pass_obj
 def status(context: Context, name: str | None, as_json: bool) -> None:
-    """Show the nodes of a share, or of all, and what is behind.
+    """Show the nodes of a share, or of all, and their lag.
 
-    It also shows what was sent and what the write log has. If one node alone has a file open, only
-    that node knows how far home is behind: run `satchel share status` there.
+    It also shows the messages sent and the size of the write log. If one node alone has a file
+    open, only that node knows how far home is behind: run `satchel share status` there.
     """
     daemon = context.daemon()
     names = [name] if name else [share["name"] for share in daemon.get_json("/v1/shares")]

@@ -15,7 +15,7 @@ from wire import door_settings, sshd_snippet
 @click.command("sshd-config")
 @click.option("--user", help="The account that clients log in to [default: yours].")
 def command(user: str | None) -> None:
-    """Print what sshd needs, so that clients get no shell.
+    """Print a configuration of sshd without shells for clients.
 
     Put it into a file in /etc/ssh/sshd_config.d and reload sshd. Then no key of the account gets a
     shell, not even yours. You may leave it out: `satchel-home pair` writes lines that do the same

@@ -16,7 +16,7 @@ from homeserver.cli.context import Context
 @json_option
 @click.pass_obj
 def command(context: Context, as_json: bool) -> None:
-    """Show what the store holds."""
+    """Show the content of the store."""
     if context.serves_store:
         show(context.daemon().get_json("/v1/stats", timeout=None), as_json=as_json)
         return

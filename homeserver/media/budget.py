@@ -78,7 +78,7 @@ def parse_size(text: str) -> int:
     """Bytes of `2GB`, `1.5 GB`, `300M` or `4096`. Raises UsageError."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"{text!r} is no size", why="such as 2GB, 1.5GB or 300MB")
+        raise UsageError(f"{text!r} is not a size", why="such as 2GB, 1.5GB or 300MB")
     whole, part, unit = found.groups(default="")
     return int(float(f"{whole}.{part or 0}") * _UNITS[unit])
 

@@ -27,4 +27,6 @@ class Doubtful(enum.Enum):
             return cls(word)
         except ValueError:
             known = ", ".join(one.value for one in cls)
-            raise UsageError(f"{word!r} is no way with doubtful operations", why=known) from None
+            raise UsageError(
+                f"{word!r} is not a way to treat doubtful operations", why=known
+            ) from None

@@ -38,7 +38,7 @@ def older_checkpoint(service: Service, said: object) -> Manifest | None:
         raise UsageError("an older checkpoint is its manifest and a signature")
     data, signature = (text.encode() for text in said)
     if signer_of(data, signature, SIGNATURE_NAMESPACE) != service.owner:
-        raise UsageError("an older checkpoint was signed by somebody else")
+        raise UsageError("another key signed an older checkpoint")
     manifest = Manifest.from_bytes(data)
     if manifest.service != service.name:
         raise UsageError(f"an older checkpoint is of {manifest.service}, not {service.name}")

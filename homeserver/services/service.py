@@ -258,7 +258,7 @@ class Service:
             response = self._answers.of(number)
         if operation is None or operation.number != number or response is None:
             raise NotFoundError(
-                f"home does not know what it answered to operation {number}",
+                f"home has no record of its answer to operation {number}",
                 why=f"the last {ANSWERS_KEPT} answers are kept",
             )
         about = (self.name, HOME_REPLICA, "operation", number)

@@ -111,7 +111,7 @@ def open_source(text: str, keys: SealKeys | None = None) -> Iterator[Source]:
         with HttpClient(path, peer=text) as http:
             yield Source(text, ChunkClient(http).fetch)
     elif path.exists() and not (path / "satchel").is_dir():
-        raise NotFoundError(f"{text} has no chunks", why="it is no store, no medium, no socket")
+        raise NotFoundError(f"{text} has no chunks", why="it is not a store, a medium or a socket")
     else:
         with Media.open(find_media(text), keys) as media:
             yield Source(text, media.records)

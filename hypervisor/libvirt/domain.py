@@ -185,4 +185,4 @@ def _check_text(root: ET.Element) -> None:
     for element in root.iter():
         for text in (element.text or "", *element.attrib.values()):
             if not text.isprintable():
-                raise UsageError(f"{text!r} cannot stand in the XML of a domain")
+                raise UsageError(f"{text!r} cannot be in the XML of a domain")

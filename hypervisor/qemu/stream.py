@@ -76,7 +76,7 @@ def send(path: Path, data: bytes, seconds: float, peer: int) -> None:
         raise StreamBroken(str(error)) from error
     if _PEER.unpack(found)[0] != peer:
         connection.close()
-        raise StreamBroken(f"somebody else listens at {path}")
+        raise StreamBroken(f"another program listens at {path}")
     send_all(connection, data, seconds)
 
 

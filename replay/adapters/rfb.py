@@ -185,7 +185,7 @@ def _rectangles(update: bytes, width: int, height: int) -> Iterator[Rectangle]:
         if encoding == CURSOR:
             size += (across + 7) // 8 * down
             if max(across, down) > MAX_SHAPE or x >= max(across, 1) or y >= max(down, 1):
-                raise NotADesktop("cannot read a desktop's answer", why="its pointer is none")
+                raise NotADesktop("cannot read a desktop's answer", why="its pointer is malformed")
         elif encoding != RAW or x + across > width or y + down > height:
             raise NotADesktop("cannot read a desktop's answer", why="a part is not on the screen")
         if at + size > len(update):
@@ -193,7 +193,7 @@ def _rectangles(update: bytes, width: int, height: int) -> Iterator[Rectangle]:
         yield Rectangle(x, y, across, down, encoding, update[at : at + size])
         at += size
     if kind_of_message or at != len(update):
-        raise NotADesktop("cannot read a desktop's answer", why="it is no update")
+        raise NotADesktop("cannot read a desktop's answer", why="it is not an update")
 
 
 def _split(events: bytes) -> Iterator[bytes]:
@@ -217,8 +217,8 @@ def _written(line: str) -> bytes:
             x, y = map(int, rest.split())
             return pointer(x, y) + pointer(x, y, 1) + pointer(x, y)
     except (TypeError, ValueError, struct.error) as error:
-        raise UsageError(f"{line[:40]!r} is no event", why=str(error)) from error
-    raise UsageError(f"{line[:40]!r} is no event")
+        raise UsageError(f"{line[:40]!r} is not an event", why=str(error)) from error
+    raise UsageError(f"{line[:40]!r} is not an event")
 
 
 def _press(keysyms: list[int]) -> bytes:

@@ -81,7 +81,7 @@ class Creations:
         if self._tree.has(file) and (awaited or grant is not None):
             return self._grace.granted(file) if grant is None else grant
         if not awaited and not self._ids.unused(node, file):
-            raise OSError(errno.ESTALE, "home went on without what was made here")
+            raise OSError(errno.ESTALE, "home continued without the files created here")
         with self._promises.changing(session, (making.folder, making.name)):
             try:
                 self._tree.make(making)

@@ -96,7 +96,7 @@ class Index:
         """Note that the inode, a new one, has this id, which was taken. Raises OSError where it was
         not, or is another's."""
         if not 0 < file < self._next or self.has(file):
-            raise OSError(errno.EINVAL, f"{file} is no id for a new file")
+            raise OSError(errno.EINVAL, f"{file} is not an id for a new file")
         key = _key(status)
         old = self._base.execute("SELECT id FROM files WHERE inode=?", key[:1]).fetchall()
         for (other,) in old:
@@ -180,7 +180,7 @@ class Index:
                 f"PRAGMA user_version={VERSION}; PRAGMA application_id={APPLICATION}; COMMIT;"
             )
         elif (version, application) != (VERSION, APPLICATION):
-            raise sqlite3.DatabaseError("it is no index of a share")
+            raise sqlite3.DatabaseError("it is not an index of a share")
 
     def _set(self, file: FileId, status: Status) -> None:
         key = _key(status)

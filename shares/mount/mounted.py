@@ -68,7 +68,7 @@ class MountedShare:
         if state.resolve().is_relative_to(mountpoint.resolve()):
             raise UsageError(
                 f"{state} is inside of {mountpoint}",
-                why="a mount keeps there what it has not sent, and would wait for itself",
+                why="a mount keeps its unsent writes there, and would wait for itself",
                 fix="mount at another folder",
             )
         self.share, self.mountpoint = share, mountpoint

@@ -222,7 +222,7 @@ class Prefetcher:
         with self._changed:
             self._changed.wait_for(lambda: not self._learning)
             if self._changes is None:
-                raise StateError("it is not known what has changed since the checkpoint")
+                raise StateError("the changes since the checkpoint are unknown")
             return self._changes
 
     def page_changes(self) -> PageChanges | None:

@@ -15,13 +15,15 @@ from wire import PAIRING_PORT, Authority, Grant, Invitation, PairRequest, finger
 
 
 @click.command("admit")
-@click.option("--at", "host", help="Where guests reach this host [default: its address].")
+@click.option(
+    "--at", "host", help="The address at which guests reach this host [default: its address]."
+)
 @click.option("--user", help="The account that guests log in to [default: yours].")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=PAIRING_PORT,
-    help=f"Where the guest asks [default: {PAIRING_PORT}; 0: any free one].",
+    help=f"The port of the pairing [default: {PAIRING_PORT}; 0: any free one].",
 )
 @json_option
 @click.pass_obj
@@ -32,10 +34,10 @@ def command(
     port: int,
     as_json: bool,
 ) -> None:
-    """Show a code by which one guest gets in for 12 hours.
+    """Show a code that admits one guest for 12 hours.
 
-    The code is good for two minutes and three tries. The guest types what is shown, and gets a
-    certificate. Nobody edits a file.
+    The code is valid for two minutes and three tries. The guest types the shown command, and gets a
+    certificate. You edit no file.
     """
     authority = Authority.open(settings.authority)
     name, account = settings.name or host_name(), user or getpass.getuser()

@@ -27,10 +27,10 @@ from surrogate.settings import SurrogateSettings
 def command(
     settings: SurrogateSettings, user: str | None, config: Path | None, as_json: bool
 ) -> int:
-    """Say what is missing at this surrogate, each with its remedy.
+    """Report what is missing at this surrogate, with remedies.
 
-    It says everything at once. Run it as root, because sshd tells nobody else what it does. Exits
-    with 4 if something does not work, or if a guest's key gets more than a door.
+    Run it as root, because sshd shows its configuration only to root. Exits with 4 if something
+    does not work, or if a guest's key gets more than a door.
     """
     findings = preflight(settings, user or getpass.getuser(), config)
     show_findings(findings, as_json=as_json)

@@ -20,7 +20,8 @@ from wire import API, NoSuchStream, ask_daemon, open_door
 @click.command("door")
 @click.option(
     "--guest",
-    help="Who comes, for a `command=` line of authorized_keys [default: whose key sshd let in].",
+    help="The tenant's name, for a `command=` line of authorized_keys [default: from the "
+    "key that sshd accepted].",
 )
 @click.pass_obj
 def command(settings: SurrogateSettings, guest: str | None) -> None:

@@ -18,6 +18,6 @@ from surrogate.settings import SurrogateSettings
 @json_option
 @click.pass_obj
 def command(settings: SurrogateSettings, replica: str, as_json: bool) -> None:
-    """End REPLICA, as `ls` names it. Its client goes on with home or brings up another one."""
+    """End REPLICA, as `ls` names it. Its client continues with home or brings up another one."""
     as_operator(settings, "DELETE", f"/v1/replicas/{quote(replica, safe='')}")
     show({"ended": replica}, as_json=as_json)

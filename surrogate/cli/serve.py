@@ -35,7 +35,7 @@ CONTROL_MAX_BODY = 1 << 20
 def command(settings: SurrogateSettings, web: int | None, as_json: bool) -> None:
     """Run the surrogate until Ctrl-C. Its replicas end with it.
 
-    After SIGHUP, or if it is killed, the replicas go on, and the next surrogate takes them over.
+    After SIGHUP, or if it is killed, the replicas continue, and the next surrogate takes them over.
     """
     for folder in (settings.run, settings.forwarded):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -17,9 +17,9 @@ from wire import sshd_snippet
 @click.option("--user", help="The account that guests log in to [default: yours].")
 @click.pass_obj
 def command(settings: SurrogateSettings, user: str | None) -> None:
-    """Print what sshd needs, so that guests get no shell.
+    """Print a configuration of sshd without shells for guests.
 
-    Put it into a file in /etc/ssh/sshd_config.d and reload sshd. It holds for every key of the
+    Put it into a file in /etc/ssh/sshd_config.d and reload sshd. It applies to every key of the
     account, so guests need an account of their own.
     """
     click.echo(sshd_snippet(user or getpass.getuser(), wanted_of_sshd(settings)))

@@ -26,7 +26,7 @@ COLUMNS = (
 @json_option
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """The guests that were admitted here, with what they use. Those who are banned come last."""
+    """Show the admitted guests, with their usage. Banned ones come last."""
     if context.invoked_subcommand is not None:
         return
     told = as_operator(context.obj, "GET", "/v1/tenants")

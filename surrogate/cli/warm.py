@@ -28,7 +28,7 @@ RELEASES = {"debian-12": "bookworm", "debian-13": "trixie"}
     "--package",
     "packages",
     multiple=True,
-    help="Another Debian package, with what it depends on; repeatable.",
+    help="Another Debian package, with its dependencies; repeatable.",
 )
 @json_option
 @click.pass_obj

@@ -180,7 +180,7 @@ class HostedReplica:
         seconds, first_bytes = self._first_response or (None, None)
         error, failure = self._error, self.replica.failure()
         if error is None and failure:
-            what = f"replica {self.id} cannot go on"
+            what = f"replica {self.id} cannot continue"
             error = self._cause(ReplicaFailed(what, why=failure, fix="bring up another one"))
         return ReplicaStatus(
             replica=self.id,
@@ -417,7 +417,7 @@ class HostedReplica:
             return error
         kinds = [root for root in ROOTS if isinstance(self._fetch_error, root)]
         return kinds[-1](
-            f"replica {self.id} cannot go on", why=str(self._fetch_error), fix=error.fix
+            f"replica {self.id} cannot continue", why=str(self._fetch_error), fix=error.fix
         )
 
     def _read(self, root: TableRoot) -> bytes:

@@ -45,7 +45,7 @@ def checked_identity(value: object) -> str:
     if isinstance(value, str) and _IDENTITY.fullmatch(value):
         return value
     raise InvalidIdentity(
-        f"{str(value)[:140]!r} is no identity of a tenant",
+        f"{str(value)[:140]!r} is not the identity of a tenant",
         why="it has 1 to 128 letters, digits and characters of :+/=._-",
     )
 

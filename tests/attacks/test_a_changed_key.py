@@ -155,7 +155,7 @@ def test_whoever_is_not_named_any_more_is_refused(owner: Owner) -> None:
         Media.open(owner.root, owner.finders())
     paper = SealKeys(owner.root.parent / "paper")
     uuid = media_uuid(owner.root)
-    with pytest.raises(MediaSealed, match="before its key was changed"):
+    with pytest.raises(MediaSealed, match="predates the last key rotation"):
         paper.unlock(owner.root, uuid, owner.phrase)
     paper.unlock(owner.root, uuid, rotated.phrase)
     for keys in (owner.home, owner.laptops(), paper):

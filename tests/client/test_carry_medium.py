@@ -102,7 +102,7 @@ def test_home_that_has_gone_on_keeps_what_it_has(kept: Kept) -> None:
     alone = kept.session(media=kept.world.stick)
     alone.move("a")
     kept.says("a", "without home")
-    kept.says("home", "by somebody else")
+    kept.says("home", "another key")
     later = kept.home.home.service(SERVICE).copy().manifest
     kept.home.mend()
     assert eventually(lambda: "later state" in str(alone.status()["delta_failure"]))

@@ -116,7 +116,7 @@ def test_shares_go_with_a_checkpoint_and_are_served_where_it_is_resumed(
         assert bytes(tree.files[tree.names[b"a"]]) == b"first\nsecond\n"
         assert not tree.locks
     with (
-        pytest.raises(SharesUnserved, match="nobody here answers"),
+        pytest.raises(SharesUnserved, match="this host does not serve"),
         bench.replica("unserved", frozen, served=False),
     ):
         pass

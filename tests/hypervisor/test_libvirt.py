@@ -271,7 +271,7 @@ def test_a_device_state_is_sent_to_the_machine_alone(
     other = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     other.bind(str(short_path / "other"))
     other.listen()
-    with pytest.raises(StreamBroken, match="somebody else listens"):
+    with pytest.raises(StreamBroken, match="another program listens"):
         send(short_path / "other", b"a stranger's", 30, libvirt_site.start(None).pid)
     other.settimeout(30)
     with other.accept()[0] as connection:

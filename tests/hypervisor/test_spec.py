@@ -82,7 +82,7 @@ def test_a_spec_has_a_firmware_in_json_only_where_it_starts_from_its_disk(firmwa
     assert spec.firmware == firmware
     assert spec.to_json() == {**GOOD, "firmware": firmware}
     assert MachineSpec.from_json(GOOD).firmware == ""
-    with pytest.raises(SpecInvalid, match="none to start from"):
+    with pytest.raises(SpecInvalid, match="no disk to start from"):
         MachineSpec(512, (), firmware=firmware)
 
 

@@ -40,5 +40,5 @@ def test_what_was_touched_before_is_here_before_it_is_touched(site: Site) -> Non
 
 @pytest.mark.parametrize("numbers", [(1,), (-1, 1), (1, 1 << 41), (0,) * (2 * RUNS_LIMIT + 2)])
 def test_what_is_no_run_is_refused(site: Site, numbers: tuple[int, ...]) -> None:
-    with pytest.raises(LocalProtocolError, match="no runs"):
+    with pytest.raises(LocalProtocolError, match="not runs"):
         dataclasses.replace(site.request(), touched={"ram": numbers})

@@ -69,7 +69,7 @@ def test_nothing_is_cut_off_at_the_edge_of_the_picture(samples: Path, tmp_path: 
 
 def test_a_wrong_line_is_named(samples: Path) -> None:
     samples.write_text(HEADER + "1,add,fast,home,with,6\n")
-    with pytest.raises(UsageError, match=r"notes.csv:2 is no sample.*columns are iteration"):
+    with pytest.raises(UsageError, match=r"notes.csv:2 is not a sample.*columns are iteration"):
         read_samples(samples)
 
 

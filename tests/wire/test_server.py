@@ -56,7 +56,7 @@ def test_a_stale_socket_is_replaced(desk: Desk, short_path: Path) -> None:
 
 
 def test_a_socket_that_answers_is_left_alone(server: Server, client: HttpClient) -> None:
-    with pytest.raises(ConflictError, match="somebody answers there"):
+    with pytest.raises(ConflictError, match="another program answers there"):
         serve(lambda *_: [], server.path, threads=1, max_body=1)
     assert client.post_bytes("/echo", b"x") == b"x"
 

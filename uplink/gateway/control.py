@@ -80,7 +80,7 @@ def control_app(daemon: UplinkDaemon) -> flask.Flask:
         up, down = _field("up", int, 0), _field("down", int, 0)
         seconds = float(_field("seconds", (int, float), 0))
         if not (0 <= up <= MOST_BYTES and 0 <= down <= MOST_BYTES and 0 <= seconds <= MOST_SECONDS):
-            raise UsageError("nobody sends that many bytes", why=f"{up}, {down}, {seconds} s")
+            raise UsageError("the request is too large", why=f"{up}, {down}, {seconds} s")
         daemon.tunnelled(seconds, up, down)
         return {}
 

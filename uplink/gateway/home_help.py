@@ -119,7 +119,7 @@ class HomeHelp:
         try:
             verdict: Verdict = Form().typed(said, Verdict, "the verdict")
         except Mistyped as error:
-            raise BadHelp("home does not say what came of a file", why=str(error)) from error
+            raise BadHelp("home does not report the result of a file", why=str(error)) from error
         return verdict
 
     def _post(self, path: str, body: bytes, form: Mapping[str, str] | None = None) -> bytes:

@@ -128,7 +128,7 @@ def read_question(message: bytes) -> tuple[str, int, int]:
         raise BadQuestion(str(error)) from error
     name = ".".join(labels).lower()
     if len(name) > 253 or "\0" in name:
-        raise BadQuestion("the name is none")
+        raise BadQuestion("the name is malformed")
     return name, kind, at + 1 + _QUESTION.size
 
 

@@ -77,7 +77,7 @@ class NewFile:
         """Raises UsageError, FileTooLarge."""
         good = self.path.startswith("/") and self.size >= 0 and self.etag.startswith('"')
         if not good or "\n" in "".join((self.path, self.etag, *self.headers.values())):
-            raise UsageError("this is no file that home could put together")
+            raise UsageError("home cannot assemble this file")
         if self.size > FILE_LIMIT:
             raise FileTooLarge(f"{self.path} is too large for home", why=f"over {FILE_LIMIT} bytes")
 
@@ -134,7 +134,7 @@ class _Assembly:
             into.write(chunk)
         into.flush()
         if into.tell() != self.new.size or digest.hexdigest() != self.new.sha256:
-            raise NotTheFile(f"{self.new.path} is not what the mobile has")
+            raise NotTheFile(f"{self.new.path} differs from the mobile's file")
 
     def _each(self) -> Iterator[bytes]:
         for at in range(0, len(self._names), CHUNK_ID_SIZE):

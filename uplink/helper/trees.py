@@ -71,7 +71,7 @@ class Trees:
     def _refreshed(self, name: str, tree: _Tree, state: int) -> bytes:
         with tree.guard:
             if not tree.sync.refresh(self._ask):
-                raise UnavailableError("the service does not tell what it has")
+                raise UnavailableError("the service does not list its content")
             mirror = tree.sync.mirror
             return mirror.since(state, f"{name}.{mirror.state}")
 

@@ -86,7 +86,7 @@ def sync_question(body: bytes, token: str, level: str) -> bytes:
     wanted = _parse(ask_for_etags(body) if _PROP_END.search(body) else _FEW_PROPERTIES)
     prop = wanted.find(f"{_DAV}prop")
     if prop is None:
-        raise BadDavXml("cannot ask what has changed", why="the question names no properties")
+        raise BadDavXml("cannot ask for the changes", why="the question names no properties")
     root.append(prop)
     text: bytes = Tree.tostring(root, encoding="utf-8", xml_declaration=True)
     return text

@@ -200,7 +200,7 @@ def _model(name: str, fields: Any) -> RadioModel:
     known = {*_NUMBERS, "promotion", "tail", "source"}
     if not isinstance(fields, dict) or set(fields) != known:
         keys = ", ".join(sorted(known))
-        raise BadRadio(f"the radio {name} is no model", why=f"it needs exactly {keys}")
+        raise BadRadio(f"the radio {name} is not a model", why=f"it needs exactly {keys}")
     numbers = {key: _positive(name, key, fields[key]) for key in _NUMBERS}
     tail = fields["tail"]
     if not isinstance(tail, list) or not tail:
@@ -227,5 +227,7 @@ def _stage(name: str, value: Any) -> Stage:
 def _positive(name: str, key: str, value: Any) -> float:
     good = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9
     if not good:
-        raise BadRadio(f"the radio {name} has a bad {key}", why=f"{value!r} is no positive number")
+        raise BadRadio(
+            f"the radio {name} has a bad {key}", why=f"{value!r} is not a positive number"
+        )
     return float(value)

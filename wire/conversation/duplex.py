@@ -274,7 +274,7 @@ class Duplex:
                     return
                 if not self._taken <= taken <= self._taken + len(self._kept):
                     why = f"it has {taken} frames of {self._taken + len(self._kept)}"
-                    error = RemoteProtocolError(f"{self.name} cannot go on", why=why)
+                    error = RemoteProtocolError(f"{self.name} cannot continue", why=why)
                 else:
                     self._acknowledged(taken)
                     self._unwritten = deque(part for frame in self._kept for part in _parts(frame))
@@ -456,7 +456,7 @@ class Duplex:
         with self._lock:
             if taken > self._taken + len(self._kept) and self._ended is None:
                 raise RemoteProtocolError(
-                    f"{self.name} acknowledged what it was not sent", why=f"{taken} frames"
+                    f"{self.name} acknowledged a message that was not sent", why=f"{taken} frames"
                 )
             self._acknowledged(taken)
             if kind is Kind.ACKNOWLEDGE:
@@ -473,7 +473,7 @@ class Duplex:
     def _answered(self, kind: Kind, call: _Call | None, payload: bytes) -> None:
         if call is None:
             if self._ended is None:
-                raise RemoteProtocolError(f"{self.name} answered what was not asked")
+                raise RemoteProtocolError(f"{self.name} answered a request that was not sent")
         elif kind is Kind.REPLY:
             try:
                 call.settle(payload)

@@ -71,7 +71,7 @@ class Authority:
         known_as = fingerprint(public)
         for principal in (user, known_as):
             if not _PRINCIPAL.fullmatch(principal):
-                raise LocalProtocolError(f"{principal[:80]!r} is no principal")
+                raise LocalProtocolError(f"{principal[:80]!r} is not a principal")
         options = ["-O", "clear", "-O", f"force-command={command}"]
         during = ["-V", f"{ALREADY_BEFORE}:+{GUEST_HOURS}h", "-z", str(secrets.randbits(63))]
         names = ["-I", known_as, "-n", f"{user},{known_as}"]
@@ -82,7 +82,7 @@ class Authority:
         Raises AccessError, LocalProtocolError."""
         for name in names:
             if not _PRINCIPAL.fullmatch(name):
-                raise LocalProtocolError(f"{name[:80]!r} is no name of a host")
+                raise LocalProtocolError(f"{name[:80]!r} is not the name of a host")
         arguments = ["-h", "-I", names[0], "-n", ",".join(names), "-V", f"-1d:+{HOST_WEEKS}w"]
         return _certified(self.hosts, public, arguments)
 

@@ -114,7 +114,7 @@ def verify_signer(
         over = f"{revoked} revokes it, or cannot be read" if again.returncode != 0 else ""
     if over:
         what = f"key {made_by} signs as {signer} no more"
-        raise SignerRevoked(what, why=over, fix="take what a newer key has signed")
+        raise SignerRevoked(what, why=over, fix="use data that a newer key has signed")
     if done.returncode != 0:
         raise SignerUnknown(
             f"key {made_by} may not sign as {signer}",
@@ -206,7 +206,7 @@ def _public_path(path: Path) -> Path:
 def _parts(public: str) -> tuple[str, str]:
     words = public.split()
     if len(words) < 2 or "\n" in public.strip() or not _KEY_TYPE.fullmatch(words[0]):
-        raise LocalProtocolError(f"{public[:80]!r} is no public key")
+        raise LocalProtocolError(f"{public[:80]!r} is not a public key")
     _decode(words[1])
     return words[0], words[1]
 

@@ -99,11 +99,11 @@ class Address:
     def __post_init__(self) -> None:
         """Raises LocalProtocolError."""
         if not _HOST.fullmatch(self.host) or not 0 < self.port < 65536:
-            raise LocalProtocolError(f"{self.host[:80]}:{self.port} is no address")
+            raise LocalProtocolError(f"{self.host[:80]}:{self.port} is not an address")
         if not _CODE.fullmatch(self.code):
-            raise LocalProtocolError("that is no code", why=f"a code has {DIGITS} digits")
+            raise LocalProtocolError("this is not a code", why=f"a code has {DIGITS} digits")
         if self.key and not _FINGERPRINT.fullmatch(self.key):
-            raise LocalProtocolError(f"{self.key[:80]!r} is no fingerprint")
+            raise LocalProtocolError(f"{self.key[:80]!r} is not a fingerprint")
 
     @property
     def uri(self) -> str:
@@ -125,7 +125,7 @@ class Address:
             try:
                 fields = parse_qs(urlsplit(text).query, max_num_fields=FIELDS)
             except ValueError as error:
-                raise UsageError("that is no address of a site", why=str(error)) from error
+                raise UsageError("that is not the address of a site", why=str(error)) from error
             first = {name: values[0] for name, values in fields.items()}
             port = first.get("port", str(PAIRING_PORT))
             code, host, key = first.get("code", ""), first.get("at", ""), first.get("key", "")
@@ -368,7 +368,7 @@ def pair(address: Address, request: Callable[[str], PairRequest]) -> Grant:
         raise UnavailableError(f"no host {address.host}", why=str(error), fix=fix) from error
     except OSError as error:
         fix = "show a new code there: it listens for two minutes"
-        raise UnavailableError(f"nobody pairs at {place}", why=str(error), fix=fix) from error
+        raise UnavailableError(f"no pairing is open at {place}", why=str(error), fix=fix) from error
     with connection:
         channel = _Channel(connection)
         try:
@@ -400,7 +400,7 @@ def _ask(channel: _Channel, address: Address, request: Callable[[str], PairReque
         raise ErrorReport.from_json(value).to_error()
     grant = Grant.from_json(value)
     if grant.kind != hello.kind:
-        raise RemoteProtocolError(f"{address.host} grants what it did not offer")
+        raise RemoteProtocolError(f"{address.host} grants a kind that it did not offer")
     if address.key and address.key not in grant.fingerprints:
         raise CodeWrong(
             f"{address.host} is not the site that showed the code",

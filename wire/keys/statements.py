@@ -95,7 +95,7 @@ class AnswerKey:
         except (ValueError, TypeError, UnsupportedAlgorithm, OSError) as error:
             raise AccessError(f"cannot sign with {path}", why=str(error)[:200]) from error
         if not isinstance(key, Ed25519PrivateKey):
-            raise AccessError(f"cannot sign with {path}", why="it is no ed25519 key")
+            raise AccessError(f"cannot sign with {path}", why="it is not an ed25519 key")
         self._key = key
 
     def sign(self, statement: Statement) -> bytes:
@@ -116,7 +116,7 @@ class AnswerSigner:
             what = "the peer names a key for its answers that is none"
             raise RemoteProtocolError(what, why=str(error)[:200]) from error
         if not isinstance(key, Ed25519PublicKey):
-            raise RemoteProtocolError("the key for a peer's answers is no ed25519 key")
+            raise RemoteProtocolError("the key for a peer's answers is not an ed25519 key")
         self.public = " ".join(public.split()[:2])
         self._key = key
 

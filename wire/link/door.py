@@ -99,14 +99,14 @@ class _Door:
 
     def _connect(self, name: str) -> socket.socket:
         if not NAME.fullmatch(name):
-            raise NoSuchStream(f"{printable(name, 80)!r} is no name of a stream")
+            raise NoSuchStream(f"{printable(name, 80)!r} is not the name of a stream")
         return connected(self._names(name))
 
     def _asked(self, kind: Kind, payload: bytes) -> None:
         token = payload.decode("ascii", "replace")
         try:
             if kind is not Kind.OFFER or not TOKEN.fullmatch(token):
-                raise AccessError("that is no offer")
+                raise AccessError("this is not an offer")
             path = self._offer(token)
         except (SatchelError, OSError) as error:
             self.streams.ask(Kind.REFUSED, payload[:16] + str(error).encode()[:200])
@@ -139,7 +139,7 @@ def connected(path: Path) -> socket.socket:
         connection.connect(bytes(path))
     except OSError as error:
         connection.close()
-        raise UnavailableError("nobody answers there", why=error.strerror or "") from error
+        raise UnavailableError("it does not answer", why=error.strerror or "") from error
     return connection
 
 

@@ -384,7 +384,7 @@ class Multiplexer:
         elif stream := self._streams.get(number):
             self._heard(stream, kind, payload)
         elif not 0 < number < self._next if number % 2 == self._mine else number > self._last:
-            raise _broken(f"stream {number}, which nobody opened")
+            raise _broken(f"stream {number}, which was not opened")
 
     def _of_the_link(self, kind: Kind, payload: bytes) -> None:
         if kind is Kind.BEAT:
@@ -475,7 +475,7 @@ class Multiplexer:
     def _heard(self, stream: _Stream, kind: Kind, payload: bytes) -> None:
         if kind is Kind.CREDIT:
             if len(payload) != _CREDIT.size:
-                raise _broken("a credit that is no number")
+                raise _broken("a credit that is not a number")
             stream.credit += _CREDIT.unpack(payload)[0]
             if stream.credit > WINDOW:
                 raise _broken("a credit beyond the window")

@@ -199,7 +199,7 @@ class SshLink:
                     raise UnavailableError(f"{self.host.name}: nothing can be offered there now")
             if not offer.path:
                 raise UnavailableError(
-                    f"{self.host.name} refuses what is offered to it", why=offer.why
+                    f"{self.host.name} refuses the offered socket", why=offer.why
                 )
         return {token: offer.path for token, offer in asked.items()}
 
@@ -247,7 +247,7 @@ class SshLink:
         """What the door opens: a connection to what was offered, and to nothing else."""
         offer = self._offered.get(name)
         if offer is None:
-            raise RemoteProtocolError(f"{self.host.name} asked for what it was not offered")
+            raise RemoteProtocolError(f"{self.host.name} asked for a socket that was not offered")
         return connected(offer.local)
 
     def _answered(self, kind: Kind, payload: bytes) -> None:

@@ -72,7 +72,7 @@ def remove_stale_socket(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise ConflictError(f"cannot listen at {path}", why="a file that is no socket lies there")
+        raise ConflictError(f"cannot listen at {path}", why="a file that is not a socket is there")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(2)
         try:
@@ -83,7 +83,9 @@ def remove_stale_socket(path: Path) -> None:
         except TimeoutError:
             pass  # its backlog is full: somebody is there
     raise ConflictError(
-        f"cannot listen at {path}", why="somebody answers there", fix="stop the other program"
+        f"cannot listen at {path}",
+        why="another program answers there",
+        fix="stop the other program",
     )
 
 

@@ -281,7 +281,7 @@ class Write(Access):
         if not self._data:
             return []
         if offset + len(self._data) > LARGEST:
-            self.error = OSError(errno.EFBIG, "a file cannot be as long as that")
+            self.error = OSError(errno.EFBIG, "a file cannot be that long")
             return []
         needs = self._lacking(blocks, offset)
         if needs:

@@ -121,7 +121,9 @@ def decode(payload: bytes) -> Message:
         values = {name: reader.field(name) for name in names}
         values.pop("size", None)
     except (struct.error, KeyError, ValueError) as error:
-        raise IntegrityError("a peer's message about blocks is none", why=str(error)) from error
+        raise IntegrityError(
+            "malformed message about blocks from a peer", why=str(error)
+        ) from error
     decoded = message(FileId(file), first, count, **values)
     _check(decoded, len(payload) - reader.at)
     return decoded
@@ -171,7 +173,7 @@ class _Reader:
         numbers = self._take(f"<{2 * count}q")
         found = tuple(zip(numbers[::2], numbers[1::2], strict=True))
         if any(first < -1 or not 0 < length <= LONGEST for first, length in found):
-            raise ValueError("a run of blocks is none")
+            raise ValueError("malformed run of blocks")
         return found
 
     def _take(self, layout: str) -> tuple[Any, ...]:
@@ -208,9 +210,9 @@ def decode_call(payload: bytes) -> tuple[str, list[Any]]:
     try:
         name, *arguments = json.loads(payload[1:])
     except (ValueError, TypeError, RecursionError) as error:
-        raise IntegrityError("a peer's call is none", why=str(error)) from error
+        raise IntegrityError("malformed call from a peer", why=str(error)) from error
     if not isinstance(name, str):
-        raise IntegrityError("a peer's call is none", why="it has no name")
+        raise IntegrityError("malformed call from a peer", why="it has no name")
     return name, arguments
 
 
@@ -229,7 +231,7 @@ def decode_reply(payload: bytes, hint: Any) -> Any:
     """What a call returned. Raises the OSError that was the answer, and IntegrityError."""
     raise_refusal(payload)
     if payload[:1] != bytes([RESULT]):
-        raise IntegrityError("a peer's answer to a call is none")
+        raise IntegrityError("malformed answer from a peer")
     return typed(_json(payload), hint)
 
 
@@ -244,7 +246,7 @@ def _json(payload: bytes) -> Any:
     try:
         return json.loads(payload[1:])
     except (ValueError, RecursionError) as error:
-        raise IntegrityError("a peer's answer is no JSON", why=str(error)) from error
+        raise IntegrityError("a peer's answer is not JSON", why=str(error)) from error
 
 
 def typed(value: Any, hint: Any) -> Any:

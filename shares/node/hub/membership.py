@@ -72,11 +72,11 @@ class Join:
         """Raises IntegrityError."""
         name, values = codec.decode_call(hello)
         if name != "join" or len(values) != 1 or not codec.is_call(hello):
-            raise IntegrityError("a hello is none", why=name[:40])
+            raise IntegrityError("malformed hello", why=name[:40])
         join = codec.typed(values[0], cls)
         assert isinstance(join, Join)
         if join.version != VERSION or not 0 <= join.received < 1 << 63:
-            raise IntegrityError("a hello is none", why=f"it is of version {join.version}")
+            raise IntegrityError("malformed hello", why=f"it is of version {join.version}")
         return join
 
 

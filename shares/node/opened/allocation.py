@@ -38,7 +38,7 @@ class Allocation:
             raise OSError(errno.EINVAL, "nothing is to be allocated")
         end = offset + length
         if end > LARGEST:
-            raise OSError(errno.EFBIG, "a file cannot be as long as that")
+            raise OSError(errno.EFBIG, "a file cannot be that long")
         self._ahead.await_made(file.file)
         if mode in RESERVES:
             self._home.get().allocate(file.file, KEEP_SIZE, offset, length)

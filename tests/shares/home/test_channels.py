@@ -45,7 +45,7 @@ class End:
 
     def welcomed(self, hello: bytes) -> int:
         if hello == b"no":
-            raise StateError("home does not go on")
+            raise StateError("home cannot continue")
         return int(json.loads(hello))
 
     def ended(self, why: str) -> None:
@@ -53,7 +53,7 @@ class End:
 
 
 class Pair:
-    """A node's end, which calls, and home's. refuses: home does not go on; away: it is not
+    """A node's end, which calls, and home's. refuses: home cannot continue; away: it is not
     reached."""
 
     def __init__(self) -> None:
