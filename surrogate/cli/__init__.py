@@ -9,16 +9,16 @@ from surrogate.cli.names import replicas
 from surrogate.settings import SurrogateSettings
 
 COMMANDS = {
-    "admit": "Show a code by which one guest gets in for 12 hours.",
+    "admit": "Show a code that admits one guest for 12 hours.",
     "authority": "The keys that certify this site's guests and hosts.",
-    "doctor": "Say what is missing at this surrogate, each with its remedy.",
+    "doctor": "Report what is missing at this surrogate, with remedies.",
     "door": "Be the door that sshd opens for a client's key.",
     "end": "End REPLICA, as `ls` names it.",
     "ls": "List the replicas on this surrogate, of all clients.",
     "serve": "Run the surrogate until Ctrl-C.",
-    "sshd-config": "Print what sshd needs, so that guests get no shell.",
+    "sshd-config": "Print a configuration of sshd without shells for guests.",
     "status": "Show what this surrogate has room for.",
-    "tenants": "The guests that were admitted here, with what they use.",
+    "tenants": "Show the admitted guests, with their usage.",
     "warm": "Bring what services share into the cache ahead of guests.",
 }
 """What --help says of each. Each is a module."""

@@ -136,8 +136,8 @@ def test_what_the_guest_mounts_over_stays_out(tmp_path: Path) -> None:
         ([member("c", type=tarfile.CHRTYPE)], "a device"),
         ([member("p", type=tarfile.FIFOTYPE)], "a pipe"),
         ([member("d/../dev/x", type=tarfile.BLKTYPE)], "leads out"),
-        ([member("a", b"1"), member("a/b", b"2")], "no folder"),
-        ([link("a", "b"), link("b", "a"), member("a/x", b"1")], "no folder"),
+        ([member("a", b"1"), member("a/b", b"2")], "not a folder"),
+        ([link("a", "b"), link("b", "a"), member("a/x", b"1")], "not a folder"),
         ([member("a", uid=(1 << 32) - 1)], "owner"),
     ],
 )

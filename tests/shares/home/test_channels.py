@@ -202,7 +202,7 @@ def test_a_home_that_has_forgotten_what_it_took_is_not_gone_on_with(pair: Pair) 
     before, pair.channel = pair.channel, Duplex("node", pair.home.arrived)
     before.end("home begins again")
     assert eventually(lambda: len(pair.node.over) == 1)
-    assert "cannot go on: it has 0 frames of" in pair.node.over[0]
+    assert "cannot continue: it has 0 frames of" in pair.node.over[0]
     assert pair.home.messages == [b"taken"]
 
 
