@@ -54,7 +54,7 @@ class Mode(Enum):
 
 
 class HandoffOver(ConflictError):
-    """The session is at another node; ask there."""
+    """The session is at another node; the application must ask there."""
 
 
 class HandoffRefused(ConflictError):
