@@ -3,8 +3,9 @@
 """Measured figures, against goals and against peers in the same run: `./scripts/bench NAME`.
 
 - figure: one measured number with what it was compared with, its goal and whether that holds
-- bench: a module with a generator `figures()`, in a folder with what it is made of where that is
-  much; BENCHES in harness.py has the names that `./scripts/bench` takes
+- bench: a module with a generator `figures()`. `./scripts/bench` takes the names in BENCHES of
+  harness.py. Each backs a line of README.md or docs/figures.md; papers/ has those that reproduce a
+  paper
 - part: some of a bench's figures, which `./scripts/bench NAME.PART` measures alone
 - contestant: one of several ways to do the same, measured alternately
 

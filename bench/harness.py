@@ -10,29 +10,31 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from types import ModuleType
 
 from satchel.errors import NotFoundError, UsageError
 
+PAPERS = Path(__file__).resolve().parent.parent / "papers"
+
 BENCHES = {
-    "cache": "bench.cache",
     "carry": "bench.carry",
     "cell": "bench.cells",
-    "fetch": "bench.fetch.figures",
     "link": "bench.link",
     "move": "bench.move",
-    "paper": "bench.paper.figures",
     "replicas": "bench.replicas.figures",
     "resume": "bench.resume",
-    "shares": "bench.shares.figures",
     "store": "bench.store.figures",
     "uplink": "bench.uplink.figures",
+} | {
+    path.parent.name: f"papers.{path.parent.name}.figures"
+    for path in sorted(PAPERS.glob("*/figures.py"))
 }
-"""Name to module. A module is imported when its bench is run.
+"""The module of each bench, and of each paper that is reproduced. It is imported when it is run.
 
-`figures()` of it yields the figures; `quick_figures()`, where there is one, a rough idea of them.
-`PARTS`, where there is one, has parts that can be run alone as NAME.PART: functions of `quick`. A
-module without `figures()` has these parts, one after the other.
+`figures()` of a module yields its figures, `quick_figures()` a rough idea of them if there is one.
+`PARTS` has the parts that run alone as NAME.PART: functions of `quick`. A module without
+`figures()` runs these parts one after the other.
 """
 
 

@@ -1,5 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Moves under load, and replay."""
+"""Moves of replicas under load, and the replay of a log."""
 
-__all__: list[str] = []
+from bench.replicas.moves import Stage, stage
+
+__all__ = ["Stage", "stage"]

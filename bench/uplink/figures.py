@@ -7,13 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from bench.harness import Figure
-from bench.uplink.batching import batching
 from bench.uplink.day import day
 from bench.uplink.entries import entries
 from bench.uplink.kept import kept
 
 PARTS: Mapping[str, Callable[[bool], Iterator[Figure]]] = {
-    "batching": batching,
     "day": day,
     "entries": entries,
     "kept": kept,

@@ -73,7 +73,7 @@ from shares.protocol.messages import (
 
 GIVEN = 4
 """Blocks that who has had a file cut is going to write next, perhaps; each is 21 bytes on the wire.
-With 8 or 16 the traces of `bench shares` wait for nothing less."""
+With 8 or 16 the traces of papers/ofs wait no less."""
 
 RESTING = 4096
 """Files that nodes had alone and have closed, and whose content is kept there for the next open.

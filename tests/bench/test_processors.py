@@ -72,10 +72,10 @@ def test_the_host_s_line_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_no_bench_has_a_testbed_in_which_they_share() -> None:
-    """But for fetch, all of whose roles are threads of one process."""
+    """But for prediction, all of whose roles are threads of one process."""
     found = set()
-    for path in Path("bench").rglob("*.py"):
+    for path in (*Path("bench").rglob("*.py"), *Path("papers").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Testbed":
                 found.add(str(path))
-    assert found == {"bench/processors.py", "bench/fetch/world.py"}
+    assert found == {"bench/processors.py", "papers/slingshot/world.py"}

@@ -23,13 +23,13 @@ from typing import Any
 
 import pytest
 
-from bench.delayed import DelayedSocket
 from shares.home.promises import Promises
 from shares.home.session import NodeSession
 from shares.node import ROOT, Node
 from shares.node.names.made_ahead import MadeAhead
 from shares.protocol import FileId
 from tests.homeserver.shares.conftest import Home
+from tests.homeserver.shares.delayed import DelayedSocket
 from tests.shares.history import INITIAL, Operation, check, dump
 from tests.shares.home.test_promises import remembering
 
