@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The native build: CMake makes the chunk store's binding, the nbdkit plugin, what goes into
 guests and the link emulator, each in the `_native` folder of the package that uses it. Metadata is
-in pyproject.toml."""
+in pyproject.toml. A wheel has no benches, and of the testbed only the modules of `satchel try`."""
 
 import os
 import shutil
@@ -13,8 +13,23 @@ from pathlib import Path
 import pybind11
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
+TESTBED = "testbed"
+TRIAL = {
+    "__init__", "air", "bed", "emulator", "links", "loopback", "namespaces", "plain_door", "roles",
+    "sshd", "starting", "topology", "trial",
+}  # fmt: skip
+"""Modules of the testbed that `satchel try` imports."""
+
+
+class Modules(build_py):
+    """The modules that are installed."""
+
+    def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
+        found = super().find_package_modules(package, package_dir)
+        return [each for each in found if package != TESTBED or each[1] in TRIAL]
 
 
 class NativeBuild(build_ext):
@@ -40,7 +55,7 @@ class NativeBuild(build_ext):
 
     def _copy_products(self) -> None:
         """A wheel is made from `build_lib`; an editable install uses them where they are."""
-        for package in self.distribution.packages:
+        for package in set(self.distribution.packages) - {TESTBED}:
             source = ROOT / package.replace(".", "/") / "_native"
             if source.is_dir():
                 target = Path(self.build_lib) / package.replace(".", "/") / "_native"
@@ -53,4 +68,7 @@ class NativeBuild(build_ext):
         return {}
 
 
-setup(ext_modules=[Extension("satchel-native", [])], cmdclass={"build_ext": NativeBuild})
+setup(
+    ext_modules=[Extension("satchel-native", [])],
+    cmdclass={"build_ext": NativeBuild, "build_py": Modules},
+)

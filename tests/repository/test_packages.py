@@ -4,6 +4,7 @@
 
 import ast
 import importlib
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,3 +102,13 @@ def test_the_vocabulary_uses_the_standard_library_only() -> None:
         if module.split(".")[0] not in {*sys.stdlib_module_names, "satchel"}
     ]
     assert not foreign
+
+
+def test_what_is_installed_of_the_testbed_is_what_satchel_try_imports() -> None:
+    code = "import sys, testbed.trial; print(*(n for n in sys.modules if n.startswith('testbed.')))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    setup = ast.parse(tree.text(Path("setup.py"))).body
+    (trial,) = (each for each in setup if ast.unparse(each).startswith("TRIAL = "))
+    assert isinstance(trial, ast.Assign)
+    loaded = {name.partition(".")[2] for name in done.stdout.split()}
+    assert loaded == ast.literal_eval(trial.value) - {"__init__"}
