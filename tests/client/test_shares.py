@@ -241,32 +241,3 @@ def test_mounts_are_told_of_a_task_that_goes_and_comes_back(owner: Owner) -> Non
     assert (two / "closed").read_bytes() == b"also"
     assert owner.types("share", "offloaded", "films").returncode == NotFoundError.exit_code
     assert owner.types("share", "offloaded", "photos", "nothing").returncode != 0
-
-
-def test_a_command_is_run_in_a_share_that_is_not_mounted(owner: Owner) -> None:
-    root = owner.add("photos")
-    (root / "old").write_text("was there before\n")
-    done = owner.types(
-        "share", "run", "photos", "--", "/bin/sh", "-c", "cat old; echo x > new; exit 3"
-    )
-    assert (done.returncode, done.stdout) == (3, "was there before\n"), done.stderr
-    assert (root / "new").read_text() == "x\n"
-    assert not (owner.folder / "r" / "photos").exists()
-    busy = owner.types("share", "run", "--at", str(root), "photos", "true")
-    assert busy.returncode == 5
-    assert owner.types("share", "run", "photos", "--", "no-such-program").returncode != 0
-
-
-@pytest.mark.nightly  # home waits for the lease of the node that was killed
-def test_a_program_in_a_share_goes_on_when_the_node_is_killed(owner: Owner) -> None:
-    """Its descriptors are the kernel's; the next node of the session serves them."""
-    root = owner.add("photos")
-    script = "exec > told; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo $i; sleep 0.5; done"
-    words = ["share", "run", "--session", "job", "photos"]
-    argv = [str(SATCHEL), "--config", str(owner.config), *words, "setsid", "sh", "-c", script]
-    with subprocess.Popen(argv) as first:
-        assert eventually(lambda: (root / "told").exists() and (root / "told").read_text() > "1")
-        first.kill()
-    assert owner.types(*words, "true").returncode == 0
-    assert (root / "told").read_text().split() == [str(i) for i in range(1, 13)]
-    assert not list((owner.folder / "r").glob("session-*"))
