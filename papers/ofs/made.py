@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """Folders that are the mobile's own at a replay, in which it makes files ahead of home, as
-`shares.node.opened.creation` and `shares.home.own_folders` do it.
+`shares.node.opened.creation` and `shares.home.directory.own_folders` do it.
 
 A folder is its own with the answer to the first file that it makes there, if the other node has not
 looked at the folder; that is so once it opens a file there or below. Then the owner is called back

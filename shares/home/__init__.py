@@ -8,27 +8,27 @@
 - own folder: one of which a single node knows anything
 - grant: the number of a right to write, under which content was written
 
-Modules: terms (what the owner says of a share), system_calls (that the standard library lacks),
-index (file ids), tree (names, attributes, content), locks, write_log and group_commit (its answers,
-when it is durable), grants (under which content was written), block_store (blocks and the log, as
-home has them), grace (a start), marks (private and immutable files), detector (when a node is
-lost), channel, session (a node), promises and own_folders (what nodes were told), coherence (the
-directory acts), file_attributes, open_files, namespace (names), creations (files that nodes have
-made ahead), share (all of these), calls (what home does for each call of a node), reception (how
-nodes join), status.
+Rooms, from above. `.importlinter` holds imports to this order:
+
+- status; reception: how nodes join
+- calls: home's answer to each call of a node
+- share: a share, made of its parts
+- directory: which node has what
+- nodes: conversations and leases; storage: a share on home's disk
+- terms: the owner's settings of a share
 """
 
-from shares.home import grants, write_log
-from shares.home.channel import Arrived, Channel, Open, Reply
-from shares.home.detector import LEASES, FaultDetector, LeaseDetector, Suspect
-from shares.home.index import ShareIndexDamaged
+from shares.home.nodes.channel import Arrived, Channel, Open, Reply
+from shares.home.nodes.detector import LEASES, FaultDetector, LeaseDetector, Suspect
+from shares.home.nodes.session import NodeSession
 from shares.home.reception import NodeRecord, Reception
-from shares.home.session import NodeSession
 from shares.home.share import Share
 from shares.home.status import share_status
+from shares.home.storage import grants, write_log
+from shares.home.storage.index import ShareIndexDamaged
+from shares.home.storage.tree import Tree
+from shares.home.storage.write_log import Lag, WriteLog
 from shares.home.terms import PathRule, ShareRecord, Terms
-from shares.home.tree import Tree
-from shares.home.write_log import Lag, WriteLog
 
 __all__ = [
     "LEASES",

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from satchel.errors import IntegrityError
 from shares.context import Succession
-from shares.home.session import NodeSession
+from shares.home.nodes.session import NodeSession
 from shares.home.share import Share
 from shares.node import SUCCESSIONS, Call, Hub, Lease, codec
 from shares.protocol import NodeId

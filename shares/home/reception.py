@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from satchel.errors import SatchelError, UsageError
 from satchel.names import check_name
 from shares.home.calls import HomeCalls
-from shares.home.channel import Channel, Open
-from shares.home.session import NodeSession
+from shares.home.nodes.channel import Channel, Open
+from shares.home.nodes.session import NodeSession
 from shares.home.share import Share
 from shares.node import Join, Joined, codec
 from shares.protocol import NodeId

@@ -14,24 +14,24 @@ from pathlib import Path
 from time import monotonic, time_ns
 
 from shares.context import KeptContext
-from shares.home.allocation import Allocation
-from shares.home.block_store import BlockStore
-from shares.home.coherence import Coherence
-from shares.home.creations import Creations
-from shares.home.detector import LEASES, MARGIN, FaultDetector
-from shares.home.file_attributes import FileAttributes
-from shares.home.grace import Grace
-from shares.home.grants import Grants
-from shares.home.group_commit import GroupCommit
-from shares.home.locks import Locks
-from shares.home.marks import MarkedFiles
-from shares.home.namespace import Namespace
-from shares.home.open_files import OpenFiles
-from shares.home.promises import Promises
-from shares.home.session import NodeSession
+from shares.home.directory.allocation import Allocation
+from shares.home.directory.coherence import Coherence
+from shares.home.directory.creations import Creations
+from shares.home.directory.file_attributes import FileAttributes
+from shares.home.directory.locks import Locks
+from shares.home.directory.marks import MarkedFiles
+from shares.home.directory.namespace import Namespace
+from shares.home.directory.open_files import OpenFiles
+from shares.home.directory.promises import Promises
+from shares.home.nodes.detector import LEASES, MARGIN, FaultDetector
+from shares.home.nodes.grace import Grace
+from shares.home.nodes.session import NodeSession
+from shares.home.storage.block_store import BlockStore
+from shares.home.storage.grants import Grants
+from shares.home.storage.group_commit import GroupCommit
+from shares.home.storage.tree import Tree
+from shares.home.storage.write_log import WriteLog
 from shares.home.terms import ShareRecord
-from shares.home.tree import Tree
-from shares.home.write_log import WriteLog
 from shares.node import LOSSES_KEPT, Restored, TakenOver
 from shares.protocol import NodeId
 

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-from shares.home.session import NodeSession
+from shares.home.nodes.session import NodeSession
 from shares.home.share import Share
 from shares.protocol import BLOCK, HOME, NodeId
 

@@ -25,8 +25,8 @@ from replica import (
     observed,
 )
 from satchel.ids import OperationNumber
-from shares.home import system_calls
-from shares.home.index import Index
+from shares.home.storage import system_calls
+from shares.home.storage.index import Index
 from shares.node import ROOT
 from tests.chunkstore.test_page_changes import GOLDEN as PAGE_CHANGES
 from tests.guestfiles.test_record import GOLDEN as CALL_RECORD

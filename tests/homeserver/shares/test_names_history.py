@@ -23,8 +23,8 @@ from typing import Any
 
 import pytest
 
-from shares.home.promises import Promises
-from shares.home.session import NodeSession
+from shares.home.directory.promises import Promises
+from shares.home.nodes.session import NodeSession
 from shares.node import ROOT, Node
 from shares.node.names.made_ahead import MadeAhead
 from shares.protocol import FileId

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shares.home import Tree, WriteLog
-from shares.home.block_store import BlockStore
+from shares.home.storage.block_store import BlockStore
 from shares.node import KEEP_SIZE, PUNCH_HOLE, ROOT, Changes, Extent
 from shares.protocol import ATTRIBUTES, BLOCK, FileId, Log
 

@@ -16,7 +16,7 @@ import pytest
 
 from satchel.errors import SatchelError, StateError, UnavailableError
 from shares.home import Channel, Reply
-from shares.home.channel import ANSWER_LIMIT
+from shares.home.nodes.channel import ANSWER_LIMIT
 from tests.waiting import eventually
 from wire import FRAME_LIMIT, Caller, Duplex, Listener
 

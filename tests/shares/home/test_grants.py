@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from shares.home import grants
-from shares.home.grace import Grace
-from shares.home.grants import ALL, Grants
+from shares.home.nodes.grace import Grace
+from shares.home.storage.grants import ALL, Grants
 from shares.node import ROOT, Changes
 from shares.node import Member as Staying
 from shares.protocol import ATTRIBUTES, BLOCK, FileId, NodeId

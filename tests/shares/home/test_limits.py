@@ -43,7 +43,7 @@ def test_a_node_has_so_many_locks_and_no_more(
     home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A guest took as many as it liked, and each made the next one of anybody slower."""
-    monkeypatch.setattr("shares.home.locks.LIMIT", 10)
+    monkeypatch.setattr("shares.home.directory.locks.LIMIT", 10)
     home.add()
     one, two = home.join("one").node, home.join("two").node
     entry, made = one.create(ROOT, b"file", 0o644, READ_WRITE, os.getuid(), os.getgid())
@@ -136,7 +136,7 @@ def test_a_node_that_asks_too_much_at_once_is_heard_no_more(
 ) -> None:
     """Any number of calls waited for their turn, in home's memory. And a conversation that home
     had ended was never over: the node came back to it again and again, and was waited for."""
-    monkeypatch.setattr("shares.home.session.UNDER_WAY", 30)
+    monkeypatch.setattr("shares.home.nodes.session.UNDER_WAY", 30)
     home.add()
     two, one = home.join("two"), home.join("one")
     file = one.node.create(ROOT, b"file", 0o644, READ_WRITE, os.getuid(), os.getgid())[0]
@@ -155,7 +155,7 @@ def test_so_many_wait_for_locks_and_no_more(
     home: LocalHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each has a thread at home."""
-    monkeypatch.setattr("shares.home.session.LOCK_WAITS", 10)
+    monkeypatch.setattr("shares.home.nodes.session.LOCK_WAITS", 10)
     home.add()
     one, two = home.join("one"), home.join("two").node
     entry, handle = two.create(ROOT, b"file", 0o644, READ_WRITE, os.getuid(), os.getgid())

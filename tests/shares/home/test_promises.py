@@ -329,7 +329,7 @@ def test_a_node_that_joins_again_has_forgotten_all(home: LocalHome) -> None:
 def test_home_remembers_so_much_of_a_node_and_then_has_it_forget(
     home: LocalHome, pair: tuple[Node, Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.home.promises.LIMIT", 20)
+    monkeypatch.setattr("shares.home.directory.promises.LIMIT", 20)
     for number in range(100):
         (home.root / f"{number}").touch()
     one, two = pair

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from shares.home.session import NodeSession
+from shares.home.nodes.session import NodeSession
 from shares.node import ROOT, Buffer, Changes, Extent, Member, Membership, Node
 from shares.node.journal.journal import Journal
 from shares.node.journal.left import read_left

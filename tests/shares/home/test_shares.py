@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from shares.home import share_status
-from shares.home.detector import MARGIN
+from shares.home.nodes.detector import MARGIN
 from shares.node import ROOT, Buffer, Changes, LockKind, Node
 from shares.node.content import content
 from shares.protocol import BLOCK, HOME, Action, FileId
@@ -128,7 +128,7 @@ def test_an_answer_that_is_too_long_is_an_error_and_not_silence(
     for number in range(50):
         (home.root / f"file {number}").touch()
     assert len(node.hub.entries(ROOT, 0)) == 50
-    monkeypatch.setattr("shares.home.session.ANSWER_LIMIT", 1000)
+    monkeypatch.setattr("shares.home.nodes.session.ANSWER_LIMIT", 1000)
     with pytest.raises(OSError) as refused:
         node.entries(ROOT)
     assert refused.value.errno == errno.EOVERFLOW

@@ -15,8 +15,8 @@ import pytest
 
 from satchel.errors import UnsupportedError
 from shares.home import ShareIndexDamaged, Tree
-from shares.home import index as index_module
-from shares.home.system_calls import RENAME_EXCHANGE, RENAME_NOREPLACE
+from shares.home.storage import index as index_module
+from shares.home.storage.system_calls import RENAME_EXCHANGE, RENAME_NOREPLACE
 from shares.node import ROOT, Changes, Extent
 from shares.protocol import FileId
 
@@ -264,8 +264,8 @@ def test_what_is_no_file_is_not_opened(tree: Tree, folder: Path) -> None:
 def test_a_deep_tree_is_found_by_id_and_holds_few_descriptors(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.home.tree.FOLDERS_KEPT", 8)
-    monkeypatch.setattr("shares.home.tree.FILES_KEPT", 4)
+    monkeypatch.setattr("shares.home.storage.tree.FOLDERS_KEPT", 8)
+    monkeypatch.setattr("shares.home.storage.tree.FILES_KEPT", 4)
     tree = Tree(folder, tmp_path / "index")
     at, files = ROOT, []
     for level in range(60):

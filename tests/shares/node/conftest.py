@@ -80,7 +80,7 @@ class NodesHome(LocalHome):
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Home waits for nodes, however long their leases are over, until its test says `lose`."""
-    monkeypatch.setattr("shares.home.detector.MARGIN", 1000.0)
+    monkeypatch.setattr("shares.home.nodes.detector.MARGIN", 1000.0)
 
 
 @pytest.fixture

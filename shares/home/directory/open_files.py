@@ -8,14 +8,14 @@ import errno
 import os
 from collections.abc import Mapping
 
-from shares.home.block_store import BlockStore
-from shares.home.coherence import Coherence
-from shares.home.file_attributes import FileAttributes
-from shares.home.marks import MarkedFiles
-from shares.home.promises import CallBack, Promises
-from shares.home.session import NodeSession
+from shares.home.directory.coherence import Coherence
+from shares.home.directory.file_attributes import FileAttributes
+from shares.home.directory.marks import MarkedFiles
+from shares.home.directory.promises import CallBack, Promises
+from shares.home.nodes.session import NodeSession
+from shares.home.storage.block_store import BlockStore
+from shares.home.storage.tree import Tree
 from shares.home.terms import Described
-from shares.home.tree import Tree
 from shares.node import OPENED_AHEAD, PRIVATE, Attributes, Changes, Opened
 from shares.protocol import HOME, FileId, NodeId
 

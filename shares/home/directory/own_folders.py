@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from shares.home.session import NodeSession
+from shares.home.nodes.session import NodeSession
 from shares.protocol import FileId, NodeId
 
 IDS = 1024

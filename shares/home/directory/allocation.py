@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import errno
 
-from shares.home.coherence import LAST_BLOCK, Coherence
-from shares.home.marks import MarkedFiles
-from shares.home.session import NodeSession
-from shares.home.system_calls import allocate
-from shares.home.tree import Tree
+from shares.home.directory.coherence import LAST_BLOCK, Coherence
+from shares.home.directory.marks import MarkedFiles
+from shares.home.nodes.session import NodeSession
+from shares.home.storage.system_calls import allocate
+from shares.home.storage.tree import Tree
 from shares.node import KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE
 from shares.protocol import BLOCK, FileId
 

@@ -18,7 +18,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from shares.home.tree import Tree
+from shares.home.storage.tree import Tree
 from shares.node import IMMUTABLE, PRIVATE
 from shares.protocol import FileId
 

@@ -9,12 +9,12 @@ import stat
 from collections.abc import Iterable
 from dataclasses import replace
 
-from shares.home.block_store import BlockStore
-from shares.home.coherence import Coherence
-from shares.home.marks import MarkedFiles
-from shares.home.promises import Promises
-from shares.home.session import NodeSession
-from shares.home.tree import Tree
+from shares.home.directory.coherence import Coherence
+from shares.home.directory.marks import MarkedFiles
+from shares.home.directory.promises import Promises
+from shares.home.nodes.session import NodeSession
+from shares.home.storage.block_store import BlockStore
+from shares.home.storage.tree import Tree
 from shares.node import Attributes, Changes
 from shares.protocol import HOME, FileId, NodeId
 

@@ -16,9 +16,9 @@ from dataclasses import replace
 from time import monotonic
 
 from satchel.errors import NO_ROOM, IntegrityError
-from shares.home.system_calls import allocate
-from shares.home.tree import Tree
-from shares.home.write_log import WriteLog, Written
+from shares.home.storage.system_calls import allocate
+from shares.home.storage.tree import Tree
+from shares.home.storage.write_log import WriteLog, Written
 from shares.node import Attributes, Changes, Extent, Restored
 from shares.protocol import ATTRIBUTES, BLOCK, FileId, Log
 

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from shares.home.own_folders import OwnFolders
-from shares.home.session import NodeSession
+from shares.home.directory.own_folders import OwnFolders
+from shares.home.nodes.session import NodeSession
 from shares.node import EVERYTHING, Marks
 from shares.protocol import FileId
 

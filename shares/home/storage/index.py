@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from satchel.errors import IntegrityError, UnsupportedError
-from shares.home.system_calls import Status
+from shares.home.storage.system_calls import Status
 from shares.node import ROOT
 from shares.protocol import FileId
 

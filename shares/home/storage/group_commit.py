@@ -8,7 +8,7 @@ import queue
 import threading
 from collections.abc import Callable
 
-from shares.home.write_log import WriteLog
+from shares.home.storage.write_log import WriteLog
 
 _Answer = tuple[Callable[[], None], Callable[[OSError], None]]
 

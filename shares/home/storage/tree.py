@@ -22,8 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from shares.home.index import Index
-from shares.home.system_calls import RENAME_EXCHANGE, RENAME_NOREPLACE, Status, rename, status
+from shares.home.storage.index import Index
+from shares.home.storage.system_calls import (
+    RENAME_EXCHANGE,
+    RENAME_NOREPLACE,
+    Status,
+    rename,
+    status,
+)
 from shares.node import ROOT, Attributes, Changes, Entry, Extent, Making, Usage
 from shares.protocol import FileId
 
@@ -51,16 +57,12 @@ class _File:
 
 
 class Tree:
-    """One share. Thread-safe. Whatever fails raises OSError with an errno for a node.
-
-    ESTALE: there is no file of that id any more. EXDEV: what is there is of another file system.
-    """
+    """The tree of one share. Thread-safe. Every failure is an OSError with an errno for a node:
+    ESTALE if no file has that id any more, EXDEV if the name leads to another file system."""
 
     def __init__(self, root: Path, index: Path) -> None:
-        """root: the folder; index: a file beside it, made if it is missing.
-
-        Raises OSError, and as `Index` does.
-        """
+        """Open the folder, and the index file, which is made if it is missing. Raises OSError and
+        ShareIndexDamaged."""
         self.path = root
         self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -77,10 +79,8 @@ class Tree:
     def close(self) -> None:
         """Nothing of it is called after that."""
         with self._lock:
-            for descriptor in [
-                *self._folders.values(),
-                *(f.descriptor for f in self._files.values()),
-            ]:
+            files = [file.descriptor for file in self._files.values()]
+            for descriptor in [*self._folders.values(), *files]:
                 os.close(descriptor)
             self._folders.clear()
             self._files.clear()

@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from shares.home.file_attributes import FileAttributes
-from shares.home.open_files import OpenFiles
-from shares.home.promises import Promises
-from shares.home.session import NodeSession
+from shares.home.directory.file_attributes import FileAttributes
+from shares.home.directory.open_files import OpenFiles
+from shares.home.directory.promises import Promises
+from shares.home.nodes.session import NodeSession
+from shares.home.storage.tree import Tree
 from shares.home.terms import Described
-from shares.home.tree import Tree
 from shares.node import Attributes, Entry, Made, Opened, OwnFolder, Unmade
 from shares.protocol import FileId
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from satchel.backlog import Backlog
 from satchel.errors import IntegrityError, SatchelError
-from shares.home.channel import ANSWER_LIMIT, Open, Reply
-from shares.home.grace import Grace
+from shares.home.nodes.channel import ANSWER_LIMIT, Open, Reply
+from shares.home.nodes.grace import Grace
 from shares.node import Notices, codec
 from shares.protocol import FileId, Message, NodeId
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 import errno
 from dataclasses import replace
 
-from shares.home.coherence import Coherence
-from shares.home.grace import Grace
-from shares.home.namespace import Namespace
-from shares.home.open_files import OpenFiles
-from shares.home.own_folders import IDS, GivenIds
-from shares.home.promises import Promises
-from shares.home.session import NodeSession
+from shares.home.directory.coherence import Coherence
+from shares.home.directory.namespace import Namespace
+from shares.home.directory.open_files import OpenFiles
+from shares.home.directory.own_folders import IDS, GivenIds
+from shares.home.directory.promises import Promises
+from shares.home.nodes.grace import Grace
+from shares.home.nodes.session import NodeSession
+from shares.home.storage.tree import Tree
 from shares.home.terms import Described
-from shares.home.tree import Tree
 from shares.node import Made, Making, Opened
 from shares.protocol import FileId
 

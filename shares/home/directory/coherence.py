@@ -20,12 +20,12 @@ from math import inf
 from time import monotonic, time_ns
 from typing import Any, TypeVar
 
-from shares.home.block_store import BlockStore
-from shares.home.grace import Grace
-from shares.home.grants import ALL, Grants
-from shares.home.group_commit import GroupCommit
-from shares.home.marks import MarkedFiles
-from shares.home.session import NodeSession
+from shares.home.directory.marks import MarkedFiles
+from shares.home.nodes.grace import Grace
+from shares.home.nodes.session import NodeSession
+from shares.home.storage.block_store import BlockStore
+from shares.home.storage.grants import ALL, Grants
+from shares.home.storage.group_commit import GroupCommit
 from shares.home.terms import Described
 from shares.node import Attributes, Changes
 from shares.protocol import (
