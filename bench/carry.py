@@ -71,7 +71,7 @@ class _Scene:
         return process
 
     def seen(self) -> dict[str, Any]:
-        """By the connection since the last call."""
+        """Return the connection's samples since the last call."""
         assert self._pings.stdin is not None
         assert self._pings.stdout is not None
         self._pings.stdin.write("\n")
@@ -107,7 +107,7 @@ def _scene(service: str, port: int) -> Iterator[_Scene]:
 
 
 def moves(quick: bool) -> Iterator[Figure]:
-    """What a connection to Redis sees, what copies of it cost, and a loss."""
+    """Yield the gaps of a connection to Redis, the cost of copies, and a loss."""
     built.built_image(REDIS[0])
     with _scene(*REDIS) as scene:
         scene.ping()
@@ -169,7 +169,7 @@ def _loss(scene: _Scene) -> Iterator[Figure]:
 
 
 def _answers_after(scene: _Scene, began: float) -> float:
-    """Until a new connection is answered that was not answered by the machine that is lost."""
+    """Return the seconds until home answers a new connection."""
     argv = ["redis-cli", "-p", str(scene.port), "PING"]
     while time.monotonic() - began < PATIENCE_SECONDS:
         done = scene.bed.client.run(argv, timeout=60)

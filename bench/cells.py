@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a cell costs, and what it keeps from others: `notes` resumed from home's own store.
+"""The cost of a cell, and its isolation: `notes` resumed from home's own store.
 
-resume: in a cell and without one, in turns. load: how long operations of one replica take while the
-guest of another, in its cell, takes all that it gets; by what they take while that one is stopped.
+- resume: with a cell and without, in turns
+- load: operations of one replica beside the guest of another, which takes everything that its cell
+  allows; relative to the same with that guest stopped
 
-Everything that is fetched is there already, so nothing hides the cost behind a link: the time until
-the machine runs and answers its first request is that of starting three programs and of the blocks
-that the guest touches. Needs a built image; builds it where there is none.
+All blocks are local, so no link hides the cost. The first response takes the start of three
+programs and the blocks that the guest touches. Builds the image if it is missing.
 """
 
 from __future__ import annotations
@@ -59,20 +59,8 @@ QUICK_BLOCKS = 2
 LOADED_GOAL = 2.0
 
 
-def figures() -> Iterator[Figure]:
-    """Every figure of this bench."""
-    yield from resume(quick=False)
-    yield from load(quick=False)
-
-
-def quick_figures() -> Iterator[Figure]:
-    """Two rounds, and few operations."""
-    yield from resume(quick=True)
-    yield from load(quick=True)
-
-
 def resume(quick: bool) -> Iterator[Figure]:
-    """Seconds to the first response, and per operation, each by what it is without a cell."""
+    """Yield seconds to the first response and per operation, relative to those without a cell."""
     cells = _cells()
     with notes_checkpoint() as (home, manifest):
         kinds: tuple[Cells | None, ...] = (cells, None)
@@ -92,7 +80,7 @@ def load(quick: bool) -> Iterator[Figure]:
     cells = _cells()
     blocks = QUICK_BLOCKS if quick else BLOCKS
     with notes_checkpoint() as (home, manifest), resumed(home, manifest, cells) as measured:
-        _operations(measured, BLOCK_OPERATIONS)  # what it touches comes first
+        _operations(measured, BLOCK_OPERATIONS)  # fetches the blocks that they touch
         for name, script in LOADS.items():
             with resumed(home, manifest, cells) as hostile:
                 begin_load(hostile, script)
@@ -145,7 +133,7 @@ def _percentile(seconds: list[float]) -> float:
 def _cells() -> Cells:
     cells = Cells()
     if cells.reason:
-        raise UnsupportedError("there is no cell to measure", why=cells.reason)
+        raise UnsupportedError("cannot measure a cell", why=cells.reason)
     return cells
 
 
@@ -169,4 +157,4 @@ def _resume(home: Home, manifest: Manifest, cells: Cells | None) -> tuple[float,
     return response, statistics.fmean(warm)
 
 
-PARTS = {"load": load, "resume": resume}
+PARTS = {"resume": resume, "load": load}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What every bench uses: the figure, goals, and fair comparisons."""
+"""Figures, goals, and the list of benches."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ BENCHES = {
 class Figure:
     """One measured number.
 
-    compared_with: what else was measured in the same run; ratio: value by that one's value
-    goal: in words of numbers: "<= 5 %", or "ratio >= 2" if it is about the ratio
+    compared_with: another contestant of the same run. ratio: the value divided by that one's value
+    goal: as text: "<= 5 %", or "ratio >= 2" if it is about the ratio
     holds: whether the goal is met; None without a goal
-    bound: what nobody can be better than on this host or over this link, in the same unit;
-    bounded_by: what of the host or of the link that follows from
+    bound: the best possible value on this host or over this link, in the same unit
+    bounded_by: the part of the host or the link that sets the bound
     """
 
     name: str
@@ -79,10 +79,11 @@ def figure(
     at_least: float | None = None,
     bound: tuple[str, float] | None = None,
 ) -> Figure:
-    """A figure, with its ratio to `against` (who, their value in the same unit) if that is given.
+    """Return a figure.
 
-    at_most and at_least are the goal, at most one of them: of the ratio where there is one, else
-    of the value. bound: by what (see HostRates), and that in the same unit.
+    against: the name of another contestant, and its value in the same unit. at_most, at_least: the
+    goal, at most one of them; of the ratio if `against` is given, else of the value. bound: its
+    cause (see HostRates), and the bound in the same unit.
     """
     assert at_most is None or at_least is None
     compared_with = ratio = goal = holds = None

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a resume costs: `notes`, booted once, checkpointed, resumed where nothing is yet.
+"""The cost of a resume: `notes` is booted, checkpointed, and resumed on an empty host.
 
-The link to the source is modelled in this process: a round trip of 5 ms and 11 Mb/s, the paper's
-Wi-Fi. `resume.budget` has a medium that is too small for the state behind that link, or a Wi-Fi of
-today, and home behind it and a way of its own. Needs a built image; builds it where there is none.
+This process models the link to the source: the paper's Wi-Fi with a round trip of 5 ms and 11 Mb/s.
+`resume.budget` has a medium that is too small for the state, over that link or a Wi-Fi of today.
+The rest comes from home over a further link. Builds the image if it is missing.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ HOME = Way(0.045, 20e6 / 8)
 
 
 class Chunks(Protocol):
-    """What has chunks: a store, or a medium."""
+    """A store or a medium."""
 
     def records(self, refs: bytes) -> bytes: ...
 
@@ -79,7 +79,7 @@ class Link:
 
 
 class SlowSource:
-    """A store behind a link. Thread-safe."""
+    """A store at the other end of a link. Thread-safe."""
 
     prior = Prior()
 
@@ -179,8 +179,8 @@ def _bound(resumed: Resumed) -> tuple[str, float]:
 
 
 def _needed(home: Home, manifest: Manifest) -> int:
-    """Bytes of what a machine touches until its first response, compressed as one stream, and of
-    its device state."""
+    """Return the compressed size of the blocks that a machine touches until its first response, and
+    of its device state."""
     touched: set[tuple[str, int]] = set()
     resolve = local_resolver(home.store)
 
@@ -274,7 +274,7 @@ def _of_budget(what: str, whole: Sequence[Begun], tenth: Sequence[Begun]) -> Ite
 
 
 def _from_medium(home: Home, manifest: Manifest, root: Path, rate: float) -> Begun:
-    """With a medium behind a Wi-Fi of so many bytes a second, and home beyond it."""
+    """Resume from a medium over a Wi-Fi of so many bytes a second, and from home beyond it."""
     link = Link(rate)
     with Media.open(root) as media:
         far = SlowSource(home.store, link, "home", HOME)

@@ -4,11 +4,14 @@
 
 Moves are in bench.replicas.moves.
 
-Replay: `notes` on a surrogate, a log to replay. Of one log, three ways on three fresh replicas in
-turn: replayed by the client's feed, as after a move; sent one operation after the other by a client
-that waits for each response; executed one after the other beside the machine, without any network.
-Users think for ten seconds between the operations; nothing of that is left. The surrogate's socket
-is reached without OpenSSH. Needs a built image; builds it where there is none.
+A surrogate executes the log of `notes` in three ways, each on a fresh replica:
+
+- the client's feed replays it, as after a move
+- a client sends each operation after the previous response
+- the host executes the operations directly, without a network
+
+The users' pauses of ten seconds are skipped. The client reaches the surrogate's socket without
+OpenSSH. Builds the image if it is missing.
 """
 
 from __future__ import annotations
@@ -121,7 +124,7 @@ def _compare(spot: _Spot, folder: Path, log: Sequence[Operation], rounds: int) -
     }
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     first = spot.fresh()
-    _execute(spot, first, log)  # so that the cache has what the log touches, for all alike
+    _execute(spot, first, log)  # fills the cache for all three
     spot.host.remove(first)
     for _ in range(rounds):
         for way, run in ways.items():
@@ -177,7 +180,7 @@ def _execute(spot: _Spot, replica: ReplicaId, log: Sequence[Operation]) -> float
 
 
 def _thoughtful(number: int) -> Operation:
-    """The operation of this number of somebody who thinks between them."""
+    """Return this operation, after a pause to think."""
     return add_note(number, after_seconds=number * THINK_SECONDS)
 
 

@@ -27,7 +27,7 @@ POLL_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Run:
-    """What one command took."""
+    """The cost of one command."""
 
     seconds: float
     processor: float  # seconds of all its threads

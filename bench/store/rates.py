@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the store writes onto disks of several rates, against the bound from bytes and processors.
+"""Writes of the store onto disks of several rates, relative to the bound of disk and processors.
 
-The bound is the best over the levels of compression: the longer of what the disk takes for the
-bytes stored and what all processors take for their work, both measured with the same level
-throughout on a disk without a limit.
+For each level of compression, the disk needs time for the stored bytes, and the processors need
+time for their work. The longer one bounds that level. Both are measured with this level on a disk
+without a limit. The bound is that of the best level.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STORE = "store"
 
 @dataclass(frozen=True)
 class Taken:
-    """What a work took: bytes of all that it wrote, and seconds."""
+    """The cost of a work: bytes written, and seconds."""
 
     size: int
     seconds: float
@@ -52,7 +52,7 @@ def rate_figures(quick: bool) -> Iterator[Figure]:
 
 
 def stick_figures(quick: bool) -> Iterator[Figure]:
-    """From a store as imports leave it onto an empty medium. Needs root."""
+    """Carry a freshly imported store onto an empty medium. Needs root."""
     image = make_inputs(quick)["first"]
     with throttled_disk() as disk, run_folder() as folder:
         by_level = {level: _store(disk, "import", image, level) for level in STICK_LEVELS}
@@ -78,7 +78,7 @@ def _stored(disk: Disk, work: str, image: Input) -> Iterator[Figure]:
 
 
 def _exported(disk: Disk, image: Input) -> Iterator[Figure]:
-    """Nothing is compressed: what is written is the image."""
+    """An export writes the image uncompressed."""
     with run_folder() as folder:
         _prepare(folder, image)
         for rate in RATES:

@@ -11,21 +11,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench import processors
 from satchel.errors import SatchelError, UnsupportedError
-from testbed import Host, Link, Shape, await_up, links, measure, roles
+from testbed import Host, Link, Shape, await_up, links, measure
 from uplink.policy import built_in_descriptions
-from wire import Identity
 
 RATE = 6_000_000
 ROUND_TRIP = 0.07
 """Bit/s in both directions, and seconds: LTE as StoArranger and Huang et al. took it."""
 
 SERVER_PORT, UPLINK_PORT = 8080, 8034
-FRESH_SECONDS = 2.0
 USER, PASSWORD = "me", "secret"
 
 
@@ -52,7 +50,7 @@ class World:
     def seconds(self, *argv: str) -> float:
         """How long a program takes on the mobile. Raises SatchelError where it fails."""
         began = time.monotonic()
-        done = self.mobile.run(["env", f"RCLONE_CONFIG={self.folder}/rclone.conf", *argv])
+        done = self.mobile.run([*argv])
         taken = time.monotonic() - began
         if done.returncode != 0:
             raise SatchelError(f"{argv[0]} failed", why=str(done.stderr)[-300:])
@@ -60,12 +58,13 @@ class World:
 
 
 @contextlib.contextmanager
-def world(
-    fresh: float = FRESH_SECONDS, *, helped: bool = False, secure: bool = False
-) -> Iterator[World]:
-    """All of it, running. fresh: seconds for which what is kept is given without a question;
-    helped: home helps, at the server's end of the link; secure: the server speaks TLS, with the
-    certificate `server.pem` of the folder. Raises what the testbed raises."""
+def world(fresh: float, *, secure: bool = False) -> Iterator[World]:
+    """Start everything, and end it after the block.
+
+    fresh: seconds for which uplink gives cached content without asking the server. secure: the
+    server speaks TLS with the certificate `server.pem` of the folder. Raises SatchelError if a part
+    does not start.
+    """
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="satchel-bench-")))
         maker = links.TunLinks()
@@ -78,12 +77,8 @@ def world(
         address = f"http{'s' if secure else ''}://{measure.CORE}:{SERVER_PORT}/dav"
         argv = server_argv(folder, secure=secure)
         _start(stack, pair.core, "the WebDAV server", argv, folder / "server.log")
-        home = _home(stack, pair.core, folder, address) if helped else ""
-        argv = _uplink(folder, address, fresh, home, secure=secure)
+        argv = _uplink(folder, address, fresh, secure=secure)
         _start(stack, pair.leaf, "uplink", argv, folder / "uplink.log", UPLINK_PORT)
-        write_rclone(
-            folder, {"direct": address, "through": f"http://127.0.0.1:{UPLINK_PORT}/cloud"}
-        )
         through = f"http://127.0.0.1:{UPLINK_PORT}/cloud"
         yield World(pair.leaf, pair.link, folder / "files", folder, address, through)
 
@@ -137,23 +132,7 @@ def _certified(folder: Path) -> dict[str, str]:
     }
 
 
-def _home(stack: contextlib.ExitStack, host: Host, folder: Path, address: str) -> str:
-    """Start it; what client.toml says of it."""
-    password = folder / "home-password"
-    password.write_text(f"{USER}:{PASSWORD}\n")
-    password.chmod(0o600)
-    settings = f'driver = "qemu"\n[uplink.cloud]\nurl = "{address}"\ncredentials = "{password}"\n'
-    home = roles.Role(host, "satchel-home", folder / "h", settings)
-    identity = Identity.create(folder / "id", comment="laptop")
-    home.command("init", "--json")
-    stack.callback(home.stop)
-    home.start("home.sock", [identity.public])
-    peer = home.sshd.peer("home", identity.path, folder / "known_hosts")
-    lines = [f"{key} = {json.dumps(value, default=str)}" for key, value in asdict(peer).items()]
-    return "\n".join(["[home]", *lines])
-
-
-def _uplink(folder: Path, address: str, fresh: float, home: str, *, secure: bool) -> list[str]:
+def _uplink(folder: Path, address: str, fresh: float, *, secure: bool) -> list[str]:
     descriptions = folder / "descriptions"
     descriptions.mkdir()
     text = built_in_descriptions()["webdav"]
@@ -162,10 +141,9 @@ def _uplink(folder: Path, address: str, fresh: float, home: str, *, secure: bool
     lines = [f'{key} = "{folder / key}"' for key in ("data", "state", "run")]
     lines += ["[uplink]", f"port = {UPLINK_PORT}", f'descriptions = "{descriptions}"']
     lines += [f'state = "{folder / "spool"}"', f'cache = "{folder / "cache"}"']
-    lines += ["[uplink.services.cloud]", f'url = "{address}"', f"home = {str(bool(home)).lower()}"]
+    lines += ["[uplink.services.cloud]", f'url = "{address}"']
     if secure:
         lines.append(f'certificates = "{folder / "server.pem"}"')
-    lines.append(home)
     config = folder / "client.toml"
     config.write_text("\n".join(lines) + "\n")
     return [*_satchel(folder), "serve"]
@@ -181,7 +159,7 @@ def write_rclone(folder: Path, remotes: dict[str, str]) -> None:
         ["rclone", "obscure", PASSWORD], check=False, capture_output=True, text=True
     )
     if said.returncode != 0:
-        raise UnsupportedError("there is no crawler", why="rclone is not installed")
+        raise UnsupportedError("cannot write rclone's settings", why="rclone is not installed")
     lines = []
     for name, url in remotes.items():
         lines += [f"[{name}]", "type = webdav", f"url = {url}", f"user = {USER}"]
