@@ -23,7 +23,7 @@ from client.session.evidence import Case, Evidence
 from client.session.home import HomeService
 from client.session.journal import Journal
 from client.session.proof import Proof
-from client.session.session import Diverged
+from client.session.verification import Diverged
 from satchel.errors import SatchelError
 from satchel.ids import ReplicaId
 

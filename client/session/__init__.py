@@ -4,12 +4,14 @@
 
 - session: what programs ask of the service; answers: what they get
 - journal: the operations in order, durable before any replica sees them
-- feed: one replica's cursor into the journal; endpoints: a replica, as a feed sees it; home: what
-  it is asked
-- pace: how long a replica took of late; reads: to whom goes what changes nothing
+- feed: one replica's cursor into the journal; events: what feeds report; assignments: what replicas
+  do next; endpoints: a replica, as a feed sees it; home: what it is asked
+- pace: how long a replica took of late; reads: to whom goes what changes nothing; sampling: the
+  reads that wait
 - long_answer, long_request: those that go in pieces
 - joining: how long one is waited for that is on its way to taking part
-- comparison: what replicas answered, compared with home; provisional: what home has not confirmed
+- comparison: what replicas answered, compared with home; verification: what follows from that;
+  provisional: what home has not confirmed
 - evidence, proof: what is kept, and given to others, of an answer that differed
 - checkpoints: from which one a session goes on; parking: it leaves home; ending: what it tells home
 """

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -46,6 +46,8 @@ class Pending:
     held: tuple[Feed, Answer] | None = None
     """A stranger's, where no more of these may be believed now."""
     on_early: Callable[[bytes], None] | None = None
+    early: deque[bytes] = field(default_factory=deque)
+    """Early answers that the waiter has not yet given to `on_early`."""
     said_early: Feed | None = None
     """The one replica whose early answers are told: what others draw on the way may differ."""
 

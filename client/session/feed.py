@@ -24,6 +24,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from client.session.events import (
+    Answered,
+    AnsweredEarly,
+    EventQueue,
+    LongBegun,
+    Lost,
+    ReadsAnswered,
+    Sent,
+)
 from client.session.pace import BATCH, CatchUp, Pace, Portion
 from replay import Begun, Early, Operation, Response
 from satchel.errors import (
@@ -118,28 +127,16 @@ class Endpoint(Protocol):
         """The last operation that the replica has. Tells it that the client is there."""
 
 
-class Listener(Protocol):
-    """Who is told what a feed sees; called from the feed's thread."""
+class Work(Protocol):
+    """What replicas are to do; used from feeds' threads."""
 
-    def wanted(self, feed: Feed, limit: int) -> list[Operation]:
-        """What to send next; waits a little and gives nothing where there is nothing."""
-
-    def arrived(self, feed: Feed, response: Response) -> None: ...
-
-    def said_early(self, feed: Feed, early: Early) -> None: ...
-
-    def begun(self, feed: Feed, number: OperationNumber) -> None:
-        """A long answer has begun; returns when it need not be had from that replica."""
+    def operations(self, feed: Feed, limit: int) -> list[Operation]:
+        """Return what to send next; wait a little and return nothing if there is nothing. Raise
+        JournalGap if the replica needs operations that the journal does not have."""
 
     def reads(self, feed: Feed, limit: int) -> Sequence[Read]:
-        """What this replica is to read now; asked again it is the same, if it is still wanted."""
-
-    def read(self, feed: Feed, reads: Sequence[Read], responses: list[Response]) -> None: ...
-
-    def sent(self, size: int, *, apart: bool) -> None:
-        """So many bytes were sent to a replica; apart: for reads."""
-
-    def lost(self, feed: Feed, error: SatchelError) -> None: ...
+        """Return what this replica is to read now. While an answer is wanted, a second call returns
+        the same read."""
 
 
 class FeedState(enum.Enum):
@@ -166,9 +163,13 @@ class Feed:
     """
 
     def __init__(
-        self, endpoint: Endpoint, cursor: OperationNumber | None, listener: Listener
+        self,
+        endpoint: Endpoint,
+        cursor: OperationNumber | None,
+        work: Work,
+        events: EventQueue,
     ) -> None:
-        """cursor: None where only the replica can say"""
+        """cursor: None if only the replica can say. events: get all that the feed sees."""
         self.endpoint = endpoint
         self.cursor = cursor or OperationNumber(0)
         self.joined = threading.Event()
@@ -183,7 +184,8 @@ class Feed:
         self._reads_since: float | None = None
         self._silent_since: float | None = None
         self._attempts = 0
-        self._listener = listener
+        self._work = work
+        self._events = events
         self._changing = threading.Lock()
         self._state = FeedState.CATCHING_UP
         self._ending = threading.Event()
@@ -253,7 +255,7 @@ class Feed:
         self.error = error
         if self._change(FeedState.LOST):
             self.end()
-            self._listener.lost(self, error)
+            self._events.put(Lost(self, error))
 
     def quarantine(self, error: SatchelError) -> bool:
         """What the replica answers is not believed any more: send nothing more, hear nothing. Any
@@ -303,7 +305,7 @@ class Feed:
             self.endpoint.position()
             self._heard = time.monotonic()
         if not self._read():
-            operations = self._listener.wanted(self, self._at_once())
+            operations = self._work.operations(self, self._at_once())
             if self._ending.is_set():
                 return
             if not operations:
@@ -329,7 +331,7 @@ class Feed:
     def _nothing_to_do(self) -> bool:
         """While it rests: whether that goes on. Else the replica is asked anew where it is."""
         self._asleep.set()
-        if not self._listener.wanted(self, 1) and not self._listener.reads(self, 1):
+        if not self._work.operations(self, 1) and not self._work.reads(self, 1):
             return True
         wake, self._wake = self._wake, None
         self._placed = False
@@ -338,7 +340,8 @@ class Feed:
         return False
 
     def _send(self, operations: Sequence[Operation]) -> None:
-        self._listener.sent(sum(op.record_size for op in operations), apart=False)
+        size = sum(operation.record_size for operation in operations)
+        self._events.put(Sent(self, size, apart=False))
         began = time.monotonic()
         self._hear(operations)
         seconds = time.monotonic() - began
@@ -356,19 +359,29 @@ class Feed:
                 raise IntegrityError(what, why=f"{self.cursor + 1} to {last} were asked for")
             self._answered()
             if isinstance(response, Early):
-                self._listener.said_early(self, response)
+                self._events.put(AnsweredEarly(self, response))
                 continue
             if isinstance(response, Begun) or response.long:
-                self._listener.begun(self, response.number)
+                self._serve_long(response.number)
             if isinstance(response, Begun):
                 continue
             self.cursor, heard = response.number, True
             if not self.joined.is_set():
                 self.catch_up.note(self.cursor)
-            self._listener.arrived(self, response)
+            self._events.put(Answered(self, response))
         if not heard:
             self.cursor = last
             self._answered()
+
+    def _serve_long(self, number: OperationNumber) -> None:
+        """A long answer has begun: return when it need not be had from this replica."""
+        begun = LongBegun(self, number)
+        self._events.put(begun)
+        answer = begun.answer.result(timeout=0)  # it has been handled
+        if answer is None:
+            self.endpoint.forget(number)
+        else:
+            answer.serve(self, self.endpoint)
 
     def _at_once(self) -> int:
         """How many operations are sent at once: few, where a read may have to wait for them."""
@@ -378,11 +391,12 @@ class Feed:
 
     def _read(self) -> bool:
         """Read what there is to read now; whether there was anything."""
-        reads = self._listener.reads(self, BATCH)
+        reads = self._work.reads(self, BATCH)
         if not reads or self._ending.is_set():
             return False
         operations = [read.operation for read in reads]
-        self._listener.sent(sum(op.record_size for op in operations), apart=True)
+        size = sum(operation.record_size for operation in operations)
+        self._events.put(Sent(self, size, apart=True))
         self._reads_since = began = time.monotonic()
         try:
             responses = self.endpoint.read(operations)
@@ -394,7 +408,7 @@ class Feed:
         if len(responses) != len(operations):
             raise IntegrityError(f"{self.name} answers {len(responses)} of {len(operations)} reads")
         self._answered()
-        self._listener.read(self, reads, responses)
+        self._events.put(ReadsAnswered(self, reads, responses))
         if not self.first_read.done():
             self.first_read.set_result(seconds)
         return True

@@ -13,9 +13,10 @@ said anything at all: as long as home is in reach, samples catch a liar (see cli
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Iterable
 
 from client.device.limit import Limit
+from client.session.feed import FINAL, Feed
 from satchel.errors import UnavailableError
 from satchel.ids import OperationNumber
 
@@ -27,10 +28,25 @@ class NotConfirmed(UnavailableError):
 class Provisional:
     """What is provisional now, by a key each: an operation's number, or a read. Not thread-safe."""
 
-    def __init__(self, limit: Limit) -> None:
+    def __init__(self, limit: Limit, trusted: Collection[str] = ()) -> None:
+        """trusted: the replicas to which the limit does not apply."""
         self.limit = limit
+        self._trusted = trusted
         self._since: dict[Hashable, float] = {}
         self._uncompared: dict[Hashable, float] = {}
+
+    def trusts(self, name: str) -> bool:
+        """Whether that replica is no stranger."""
+        return name in self._trusted
+
+    def takes(self, feed: Feed) -> bool:
+        """Whether an answer of that replica is believed now."""
+        return feed.state not in FINAL and (self.trusts(feed.name) or self.room)
+
+    def stuck(self, feeds: Iterable[Feed]) -> bool:
+        """Whether no stranger may be believed any more, and these have no other replica."""
+        there = any(self.trusts(feed.name) and feed.answers for feed in feeds)
+        return not there and not self.room
 
     def believe(self, key: Hashable, *, compared: bool) -> None:
         """A stranger's answer was taken. compared: home is asked the same."""

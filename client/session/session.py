@@ -6,12 +6,16 @@ An operation is `fast`-acknowledged with its first response and `stable` once ho
 disk. While the journal cannot be on the medium any more, an operation is acknowledged only when it
 is stable, so that no acknowledged operation is ever in one place only.
 
-What changes nothing may go to one replica only, as the policy says: see client.session.reads.
+A read may go to one replica only, as the policy says: see client.session.reads.
 
 Home is believed. A surrogate's replica that answers otherwise than home is in quarantine: it
-answers nothing from then on. What a stranger's replica has answered is provisional until home has
-confirmed it, and only so much is: see client.session.provisional. Where home says that another
-client has taken the service over, nothing more is accepted: it could not be merged.
+answers nothing from then on (verification). A stranger's answer is provisional until home has
+confirmed it, and a limit applies to those (provisional). If home says that another client has taken
+the service over, the session accepts nothing more: it could not be merged.
+
+    program -- call --> Session -- assignments --> Feed -- operations --> replica
+                           ^                        |
+                           +-------- events --------+
 """
 
 from __future__ import annotations
@@ -21,37 +25,40 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator
 
 from client.device.foreground import Foreground
 from client.device.limit import Limit
 from client.device.settings import HOME, Policy
 from client.session.answers import Answer, Pending, Tally
-from client.session.comparison import Comparison, Divergence
-from client.session.feed import FINAL, Endpoint, Feed, FeedState, Read
+from client.session.assignments import Assignments
+from client.session.comparison import Divergence
+from client.session.events import (
+    Answered,
+    AnsweredEarly,
+    Event,
+    EventQueue,
+    LongBegun,
+    Lost,
+    ReadsAnswered,
+    Sent,
+)
+from client.session.feed import FINAL, Endpoint, Feed, FeedState
 from client.session.journal import Encode, Journal
 from client.session.long_answer import LongAnswer
 from client.session.provisional import Provisional
-from client.session.reads import SAMPLES_KEPT, at_its_number, at_random, next_to_ask
+from client.session.reads import at_its_number, at_random, next_to_ask
+from client.session.sampling import Sampling
+from client.session.verification import Verification
 from client.state.savings import Lead
 from replay import Early, Operation, Response
-from satchel.errors import ConflictError, IntegrityError, SatchelError, StateError, UnavailableError
+from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
 from satchel.ids import OperationNumber
 
 logger = logging.getLogger(__name__)
 
-DIVERGENCES_KEPT = 100
-
-JOINED_LAG = 2
-"""Operations that a replica may be behind and count as keeping up: in a busy session there is
-always one under way. One that has executed all that there was when it was asked keeps up as well:
-where many operations are under way at once, none is ever further."""
-
 LOOK_SECONDS = 0.5
 """How often one whose answer is not believed looks whether home can still confirm it."""
-
-HELD_SECONDS = 0.05
-"""How long a replica pauses that gets nothing while a sample is being answered."""
 
 END_SECONDS = 5.0
 """How long the end of a feed is waited for while an operation of its is under way."""
@@ -63,10 +70,6 @@ class NoResponse(UnavailableError):
 
 class NotStable(UnavailableError):
     """A replica answered, but home does not have the operation and the medium has failed."""
-
-
-class Diverged(IntegrityError):
-    """A replica and home answered an operation differently."""
 
 
 class Session:
@@ -86,11 +89,11 @@ class Session:
         trusted: Collection[str] = (),
         sample: Callable[[], bool] = at_random,
     ) -> None:
-        """read_only: which operations of a stateful service change nothing. on_quarantine: told of
-        the answer that put a replica in quarantine, by a feed's thread and under the session's
-        lock: it returns at once and calls nothing here. early: replicas are to say, too, what they
-        are going to answer. limit: of what is believed without home, None without one; trusted: the
-        surrogates to whom it does not apply; sample: whether the next read is compared."""
+        """read_only: which operations of a stateful service change nothing. on_quarantine: receives
+        the answer that put a replica in quarantine, from a feed's thread and under the session's
+        lock: it returns at once and calls nothing here. early: replicas say early what they are
+        going to answer. limit: of what is believed without home; None: no limit. trusted: the
+        surrogates to whom it does not apply. sample: whether the next read is compared."""
         self.journal = journal
         self.stateful = stateful
         self.early = early
@@ -99,19 +102,24 @@ class Session:
         self.policy = policy
         self._read_only = read_only
         self._response_seconds = response_seconds
-        self._on_quarantine = on_quarantine
-        self._sample = sample
-        self._believed = {HOME, *trusted}
         self._order = threading.RLock()  # of the numbers; taken before all others
         self._lock = threading.RLock()  # guards all below; taken before the journal's
         self._changed = threading.Condition(self._lock)
         self._pending: dict[OperationNumber, Pending] = {}
-        self._comparison = Comparison(HOME)
-        self.provisional = Provisional(limit or Limit())
+        self.provisional = Provisional(limit or Limit(), {HOME, *trusted})
         self.lead = Lead(response_seconds)
+        self._verification = Verification(self.tally, self.lead, on_quarantine)
+        self._sampling = Sampling(
+            journal,
+            self.provisional,
+            self._verification,
+            self.tally,
+            stateful=stateful,
+            draw=sample,
+        )
+        self.assignments = Assignments(journal, self._sampling, self.provisional, self._changed)
+        self.events = EventQueue(self._lock, self._handle)
         self._long: dict[OperationNumber, LongAnswer] = {}
-        self._reads: list[Read] = []
-        self._samples: dict[Read, Comparison] = {}
         self._count = 0  # of the calls of a stateless service
         self._feeds: dict[str, Feed] = {}
         self._refusal: SatchelError | None = None
@@ -127,8 +135,8 @@ class Session:
         return self.journal.last if self.stateful else self._count
 
     def call(self, encode: Encode, on_early: Callable[[bytes], None] | None = None) -> Answer:
-        """Execute one operation and give the first response. on_early: told what a replica says
-        that it is going to answer, by a feed's thread, and perhaps when the response is there.
+        """Execute one operation and return the first response. on_early: receives, from this
+        thread, what a replica says that it is going to answer.
 
         Raises NoResponse, NotStable, NotConfirmed, what ended the session, and what the journal
         raises when the operation can be written nowhere.
@@ -136,7 +144,7 @@ class Session:
         if self._refusal:
             raise self._refusal
         with self._lock:
-            if self._unconfirmable():
+            if self.provisional.stuck(self._feeds.values()):
                 raise self.provisional.refusal()
         began = time.monotonic()
         with self.operations.operation():
@@ -176,24 +184,35 @@ class Session:
             self._order.release()
 
     def _await(self, pending: Pending, number: OperationNumber) -> Answer:
-        deadline = pending.began + self._response_seconds
+        while (early := self._next_early(pending, number)) is not None:
+            assert pending.on_early
+            pending.on_early(early)
         with self._lock:
-            while not self._acknowledged(pending, number) and not self._refusal:
-                left = deadline - time.monotonic()
-                if left <= 0 or self._given_up(pending):
-                    break
-                pending.told.wait(min(left, LOOK_SECONDS))
             del self._pending[number]  # nobody waits for it any more
             if pending.answer is None or not self._acknowledged(pending, number):
                 raise self._refusal or self._unanswered(pending)
             stable = self.journal.stable >= number
             return dataclasses.replace(pending.answer, stable=stable)
 
+    def _next_early(self, pending: Pending, number: OperationNumber) -> bytes | None:
+        """Wait for the next early answer. None: there is an acknowledged answer, or no hope of
+        one."""
+        deadline = pending.began + self._response_seconds
+        with self._lock:
+            while not self._acknowledged(pending, number) and not self._refusal:
+                if pending.early:
+                    return pending.early.popleft()
+                left = deadline - time.monotonic()
+                if left <= 0 or self._given_up(pending):
+                    break
+                pending.told.wait(min(left, LOOK_SECONDS))
+            return None
+
     def add(self, endpoint: Endpoint, cursor: OperationNumber | None) -> Feed:
         """Let a replica take part, from the operation after `cursor` on; None: ask it where it
         is. A replica of that name that takes part already is dropped."""
         self.drop(endpoint.name)
-        feed = Feed(endpoint, cursor, self)
+        feed = Feed(endpoint, cursor, self.assignments, self.events)
         with self._changed:
             self._feeds[endpoint.name] = feed
             self._changed.notify_all()
@@ -242,10 +261,10 @@ class Session:
         self.journal.close()
 
     def confirmed(self, answer: Answer, timeout: float) -> bool:
-        """Whether home, or somebody who is believed, has said the same; waiting up to `timeout`
-        seconds for it. A read that is no sample is not confirmed by anybody."""
+        """Whether home, or a trusted surrogate, has answered the same; wait up to `timeout` seconds
+        for it. A read that is no sample is never confirmed."""
         read, feed = answer.read, answer.feed
-        if feed is None or feed.name in self._believed:
+        if feed is None or self.provisional.trusts(feed.name):
             return True
 
         def heard() -> bool:
@@ -272,160 +291,84 @@ class Session:
                     pending.told.notify()
             self._changed.notify_all()
 
-    def wanted(self, feed: Feed, limit: int) -> list[Operation]:
-        """What a feed sends next."""
-        self._look_for_end(feed)
-        operations = self.journal.wait(feed.cursor, limit, timeout=feed.pause, called=feed.called)
-        feed.aim = self.journal.last
-        with self._changed:
+    def _handle(self, event: Event) -> None:
+        """Take an event of a feed; with the lock."""
+        match event:
+            case Sent():
+                self.tally.sent_bytes += event.size
+                self.tally.sent_bytes_if_all += 0 if event.apart else event.size
+                return  # no call waits for this
+            case Answered():
+                self._take(event.feed, event.response)
+            case AnsweredEarly():
+                self._take_early(event.feed, event.early)
+            case LongBegun():
+                event.answer.set_result(self._begin_long(event.feed, event.number))
+            case ReadsAnswered():
+                self._take_reads(event)
+            case Lost():
+                logger.warning("replica at %s is lost: %s", event.feed.name, event.error)
+                if event.feed.name == HOME and isinstance(event.error, ConflictError):
+                    self.refuse(event.error)  # another client has the service now
+        self._changed.notify_all()
+
+    def _take(self, feed: Feed, response: Response) -> None:
+        """The first response to an operation is its answer."""
+        if feed.state not in FINAL:
+            self._verification.check(feed, response)
+        if feed.state not in FINAL:
+            self._answer(feed, response)
+            if long := self._long.get(response.number):
+                long.finish(feed, response)
+        if feed.name == HOME:
+            self.lead.home(response.number)
+            self._confirmed(response.number)
+
+    def _take_early(self, feed: Feed, early: Early) -> None:
+        """Pass it on, unless the operation could not be acknowledged with its response."""
+        pending = self._pending.get(early.number)
+        if pending is None or pending.on_early is None or pending.answer or self.journal.beside:
+            return
+        if not self.provisional.takes(feed):
+            return
+        if pending.said_early is None or pending.said_early.state in FINAL:
+            pending.said_early = feed
+        if pending.said_early is feed:
+            pending.early.append(early.payload)
+            pending.told.notify()
+
+    def _begin_long(self, feed: Feed, number: OperationNumber) -> LongAnswer | None:
+        """The first replica whose long answer begins gives it, and another one when that ends."""
+        pending = self._pending.get(number)
+        if pending and pending.answer is None and self.provisional.takes(feed):
+            self._long = {n: a for n, a in self._long.items() if not a.over}
+            long = self._long[number] = LongAnswer(number, self._response_seconds)
+            answer = Answer(number, b"", feed.name, 0.0, stable=False, feed=feed, long=long)
+            self._believe(pending, feed, answer)
+        return self._long.get(number)
+
+    def _take_reads(self, event: ReadsAnswered) -> None:
+        feed = event.feed
+        if feed.name == HOME:  # which may have the next read at once, and then wants nothing
+            self.provisional.heard(time.monotonic())
+        for read, response in zip(event.reads, event.responses, strict=True):
+            if feed.state in FINAL:
+                break
             if feed.name == HOME:
-                self.provisional.heard(feed.heard_at)
-                self.provisional.executed(feed.cursor)
-            # Drafted under this lock: no replica was given its number or a later one before.
-            holds = [r.operation.number for r in self._reads if self._holds(r, feed)]
-            given = [op for op in operations if not holds or op.number < min(holds)]
-            if operations and not given:
-                self._changed.wait(HELD_SECONDS)
-        return given
-
-    def _holds(self, read: Read, feed: Feed) -> bool:
-        """Whether a replica gets nothing behind that read before it has answered it."""
-        if not self.stateful or read.apart is None or feed in read.heard:
-            return False
-        return read.response is None or read.wanted_of(feed)
-
-    def _look_for_end(self, feed: Feed) -> None:
-        """Before anything is sent: a first operation may take long, and it has joined by then."""
-        level = feed.aim is not None and feed.cursor >= feed.aim
-        if level or self.journal.last - feed.cursor <= JOINED_LAG:
-            feed.reached_end()
-
-    def reads(self, feed: Feed, limit: int) -> list[Read]:
-        """What a replica is to read now that it has executed what comes before. A stateless service
-        is asked one at a time, so that no answer waits for another."""
-        self._look_for_end(feed)
-        with self._changed:
-            feed.called.clear()
-            due = [read for read in self._reads if read.wanted_of(feed)]
-            if not self.stateful:
-                return due[:1]
-            return [read for read in due if read.operation.number <= feed.cursor + 1][:limit]
-
-    def read(self, feed: Feed, reads: Sequence[Read], responses: list[Response]) -> None:
-        """Take answers to reads: the first one counts. Those of a stateful service may differ, as
-        the later one may have seen more operations."""
-        with self._changed:
-            if feed.name == HOME:  # which may have the next read at once, and then wants nothing
-                self.provisional.heard(time.monotonic())
-            for read, response in zip(reads, responses, strict=True):
-                if feed.state in FINAL:
-                    break
-                read.heard.add(feed)
-                if feed.name == HOME:
-                    self._confirmed(read)
-                if not self.stateful:
-                    self._compare(feed, response, read.operation)
-                elif read in self._samples:
-                    self._compare(feed, response, read.operation, self._samples[read])
-                elif read.response is not None:
-                    self.tally.later_responses += 1
-                if read.response is None and self._takes(feed):
-                    self._take(read, feed, response)
-                self._sort_out(read)
-            self._changed.notify_all()
-
-    def _sort_out(self, read: Read) -> None:
-        """What is answered by everybody who is going to is forgotten."""
-        if read.over and read in self._reads:
-            self.tally.samples += read.apart is not None and len(read.heard) > 1
-            self._forget(read)
-
-    def _forget(self, read: Read) -> None:
-        if read in self._reads:
-            self._reads.remove(read)
-        self._samples.pop(read, None)
-
-    def _take(self, read: Read, feed: Feed, response: Response) -> None:
-        read.response, read.leader = response, feed
-        self.tally.first_responses[feed.name] += 1
-        if feed.name not in self._believed and not any(f.name == HOME for f in read.heard):
-            self.provisional.believe(read, compared=read.apart is not None)
-
-    def _takes(self, feed: Feed) -> bool:
-        """Whether what that replica answers is believed now."""
-        if feed.state in FINAL:
-            return False
-        return feed.name in self._believed or self.provisional.room
+                self._confirmed(read)
+            self._sampling.take(feed, read, response)
 
     def _confirmed(self, key: Hashable) -> None:
         """Home has answered that: there may be room for what is held."""
         self.provisional.confirm(key)
         for _, pending in sorted(self._pending.items()):
-            if pending.held and not pending.answer and self._takes(pending.held[0]):
-                self._believe(pending, *pending.held)
-
-    def _unconfirmable(self) -> bool:
-        """Whether nothing more may be believed of strangers, and nobody else is there."""
-        there = any(f.name in self._believed and f.answers for f in self._feeds.values())
-        return not there and not self.provisional.room
+            held = pending.held
+            if held and not pending.answer and self.provisional.takes(held[0]):
+                self._believe(pending, *held)
 
     def _given_up(self, pending: Pending) -> bool:
-        return pending.answer is None and pending.held is not None and self._unconfirmable()
-
-    def sent(self, size: int, *, apart: bool) -> None:
-        """Count what goes to a replica."""
-        with self._changed:
-            self.tally.sent_bytes += size
-            self.tally.sent_bytes_if_all += 0 if apart else size
-
-    def arrived(self, feed: Feed, response: Response) -> None:
-        """Take a response from a feed: the first one of an operation is its answer."""
-        with self._changed:
-            if feed.state not in FINAL:
-                self._compare(feed, response)
-            if feed.state not in FINAL:
-                self._answer(feed, response)
-                if long := self._long.get(response.number):
-                    long.finish(feed, response)
-            if feed.name == HOME:
-                self.lead.home(response.number)
-                self._confirmed(response.number)
-            self._changed.notify_all()
-
-    def said_early(self, feed: Feed, early: Early) -> None:
-        """Pass it on, unless the operation could not be acknowledged with its response."""
-        with self._changed:
-            pending = self._pending.get(early.number)
-            if pending is None or pending.answer or self.journal.beside or not self._takes(feed):
-                return
-            if pending.said_early is None or pending.said_early.state in FINAL:
-                pending.said_early = feed
-            if pending.said_early is not feed or pending.on_early is None:
-                return
-        pending.on_early(early.payload)
-
-    def begun(self, feed: Feed, number: OperationNumber) -> None:
-        """The first replica whose long answer begins gives it, and another one when that ends."""
-        with self._changed:
-            pending = self._pending.get(number)
-            if pending and pending.answer is None and self._takes(feed):
-                self._long = {n: a for n, a in self._long.items() if not a.over}
-                long = self._long[number] = LongAnswer(number, self._response_seconds)
-                answer = Answer(number, b"", feed.name, 0.0, stable=False, feed=feed, long=long)
-                self._believe(pending, feed, answer)
-            wanted = self._long.get(number)
-        if wanted:
-            wanted.serve(feed, feed.endpoint)
-        else:
-            feed.endpoint.forget(number)
-
-    def lost(self, feed: Feed, error: SatchelError) -> None:
-        """A replica is gone: the others go on, unless home has given the service to another."""
-        logger.warning("replica at %s is lost: %s", feed.name, error)
-        if feed.name == HOME and isinstance(error, ConflictError):
-            self.refuse(error)
-        with self._changed:
-            self._changed.notify_all()
+        held = pending.answer is None and pending.held is not None
+        return held and self.provisional.stuck(self._feeds.values())
 
     def _as_read(self, encode: Encode) -> Operation | None:
         """The operation, if it is none that is numbered and logged."""
@@ -439,34 +382,17 @@ class Session:
         draft = self.journal.draft(encode)
         return draft if self._read_only(draft) else None
 
-    def _begin_read(self, operation: Operation, encode: Encode) -> Read:
-        """A sample is asked of home at once, where there is a home that answers, and its number is
-        that of the next operation at this moment."""
-        read, home = Read(operation), self._feeds.get(HOME)
-        for waiting in list(self._reads):
-            self._sort_out(waiting)
-        drawn = len(self._reads) < SAMPLES_KEPT and (self._sample() or self.provisional.half_full)
-        if home and home.answers and drawn:
-            read.apart = home
-            if self.stateful:
-                read.operation = self.journal.draft(encode)
-                self._samples[read] = Comparison(HOME)
-            home.called.set()
-            self.journal.wake()
-        self._reads.append(read)
-        return read
-
     def _read(self, operation: Operation, encode: Encode, began: float) -> Answer:
         deadline = began + self._response_seconds
         with self._changed:
-            read = self._begin_read(operation, encode)
+            read = self._sampling.begin(operation, encode, self._feeds.get(HOME))
             try:
                 while read.response is None and not self._refusal:
                     now = time.monotonic()
-                    if self._unconfirmable():
+                    if self.provisional.stuck(self._feeds.values()):
                         raise self.provisional.refusal()
-                    feeds = [feed for feed in self._feeds.values() if self._takes(feed)]
-                    if read in self._samples:
+                    feeds = [f for f in self._feeds.values() if self.provisional.takes(f)]
+                    if self._sampling.has_number(read):
                         feeds = at_its_number(read, feeds)
                     ask, pause = next_to_ask(read, feeds, self.policy, now)
                     for feed in ask:
@@ -481,7 +407,7 @@ class Session:
                         self._changed.wait(min(pause, deadline - now))
             finally:
                 if read.response is None or read.apart is None:
-                    self._forget(read)
+                    self._sampling.forget(read)
             operation = read.operation
             live = sum(feed.state not in FINAL for feed in self._feeds.values())
             self.tally.sent_bytes_if_all += live * operation.record_size
@@ -498,19 +424,6 @@ class Session:
                 read=read,
             )
 
-    def _compare(
-        self,
-        feed: Feed,
-        response: Response,
-        asked: Operation | None = None,
-        among: Comparison | None = None,
-    ) -> None:
-        """asked: where no journal has it; among: the answers to that read alone"""
-        later, divergences = (among or self._comparison).add(feed, response)
-        self.tally.later_responses += later
-        for divergence in divergences:
-            self._tell(dataclasses.replace(divergence, asked=asked))
-
     def _answer(self, feed: Feed, response: Response) -> None:
         pending = self._pending.get(response.number)
         if pending is None or pending.answer is not None or response.long:
@@ -523,7 +436,7 @@ class Session:
             stable=False,
             feed=feed,
         )
-        if self._takes(feed):
+        if self.provisional.takes(feed):
             self._believe(pending, feed, answer)
         else:
             pending.held = pending.held or (feed, answer)
@@ -534,31 +447,9 @@ class Session:
         seconds = time.monotonic() - pending.began
         pending.answer = dataclasses.replace(answer, seconds=seconds)
         self.lead.first(answer.number, feed.name)
-        if feed.name not in self._believed:
+        if not self.provisional.trusts(feed.name):
             self.provisional.believe(answer.number, compared=True)
         pending.told.notify()
-
-    def _tell(self, divergence: Divergence) -> None:
-        number, feed, believed = divergence.operation, divergence.feed, divergence.believed
-        self.tally.diverged += 1
-        if len(self.tally.divergences) < DIVERGENCES_KEPT:
-            names = [feed.name, believed.name]
-            self.tally.divergences.append({"operation": number, "replicas": names})
-        if believed.name != HOME:
-            logger.error(
-                "operation %s: %s and %s answered differently", number, feed.name, believed.name
-            )
-            return
-        error = Diverged(
-            f"the replica at {feed.name} has answered operation {number} otherwise than home",
-            why="it or its surrogate is at fault, or the service does not do the same twice",
-            fix="`satchel doctor` looks for the cause",
-        )
-        if feed.quarantine(error):
-            self.tally.quarantined += 1
-            self._comparison.forget(feed)
-            self.lead.forget(feed.name)
-            self._on_quarantine(divergence)
 
     def _acknowledged(self, pending: Pending, number: OperationNumber) -> bool:
         if pending.answer is None:

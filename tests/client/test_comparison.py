@@ -3,27 +3,33 @@
 """Who answered otherwise than home, in whatever order the answers come; in bounded memory."""
 
 import itertools
+import threading
 
 import pytest
 
 from client.device.settings import HOME
 from client.session import comparison
 from client.session.comparison import Comparison, Divergence
-from client.session.feed import Feed
-from replay import Response
+from client.session.events import EventQueue
+from client.session.feed import Feed, Read
+from replay import Operation, Response
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess
 
 
-class Nobody:
-    """A listener."""
+class Nothing:
+    """No work."""
 
-    def wanted(self, feed: Feed, limit: int) -> list[object]:
+    def operations(self, feed: Feed, limit: int) -> list[Operation]:
+        return []
+
+    def reads(self, feed: Feed, limit: int) -> list[Read]:
         return []
 
 
 def feed(name: str) -> Feed:
-    return Feed(InProcess(name), OperationNumber(0), Nobody())  # type: ignore[arg-type]
+    events = EventQueue(threading.RLock(), lambda event: None)
+    return Feed(InProcess(name), OperationNumber(0), Nothing(), events)
 
 
 def said(text: str, number: int = 1) -> Response:

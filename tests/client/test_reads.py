@@ -265,8 +265,9 @@ def test_a_home_that_never_rests_confirms_what_a_stranger_answered_before_it() -
 
 def test_a_replica_has_joined_before_its_first_read_which_may_take_long() -> None:
     session = stateless("all")
-    feed = Feed(InProcess("a", stateful=False), START, session)
-    assert session.reads(feed, 1) == []
+    replica = InProcess("a", stateful=False)
+    feed = Feed(replica, START, session.assignments, session.events)
+    assert session.assignments.reads(feed, 1) == []
     assert feed.joined.is_set()
     session.close()
 
