@@ -184,11 +184,14 @@ class Session:
             self._order.release()
 
     def _await(self, pending: Pending, number: OperationNumber) -> Answer:
-        while (early := self._next_early(pending, number)) is not None:
-            assert pending.on_early
-            pending.on_early(early)
+        try:
+            while (early := self._next_early(pending, number)) is not None:
+                assert pending.on_early
+                pending.on_early(early)
+        finally:
+            with self._lock:
+                del self._pending[number]  # no call waits for it any more
         with self._lock:
-            del self._pending[number]  # nobody waits for it any more
             if pending.answer is None or not self._acknowledged(pending, number):
                 raise self._refusal or self._unanswered(pending)
             stable = self.journal.stable >= number
