@@ -9,7 +9,7 @@ from a change has the name that was expected, or it is of no use: nobody is beli
     changes := magic "SATX" (4)  version u8  zero (3)  page*
     page    := base (52)  bitmap u64  reference (52)*
 
-docs/formats/page-changes.md; little-endian.
+docs/formats/delta.md; little-endian.
 """
 
 from __future__ import annotations

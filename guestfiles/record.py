@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record of calls of one service: which of them were done, and what was answered.
 
-NAME-NNNNNNNN   segments; docs/formats/call-record.md
+NAME-NNNNNNNN   segments; docs/formats/call-messages.md
 
 header    magic "SATCALLS", version (4), zero (4)
 record    CRC-32 of the rest (4), length of the reply (4), kind (1), operation (8), count (4),

@@ -5,7 +5,7 @@
 What every resume reads whole is there (`Manifest.first_roots`), and of the volumes what the machine
 will most probably touch; the rest comes from home. A file beside the manifest says so, and how much
 has to be there. What is missing of a checkpoint without such a file is lost; of one with it, it was
-left out. docs/formats/media-part.md
+left out. docs/formats/media.md
 """
 
 from __future__ import annotations

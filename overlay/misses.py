@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """The daemon's end of the miss protocol. Its other end is overlay/plugin/miss_client.cc, the
-bytes are in overlay/plugin/miss_protocol.h, the page is docs/formats/misses.md.
+bytes are in overlay/plugin/miss_protocol.h, the page is docs/formats/block-map.md.
 
 One thread accepts, one thread serves each connection: a plugin thread that waits for a block has
 a thread here that works for it.

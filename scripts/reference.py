@@ -255,23 +255,42 @@ def _meanings(docstring: str, keys: list[str]) -> dict[str, str]:
 
 
 def formats_page() -> str:
-    """The index of the format pages: each one's title and first sentence."""
+    """Return the index of the format pages: each format's title and first sentence."""
     lines = ["# Formats", "", MADE, ""]
     lines += [
-        "What Satchel writes to disks, media and sockets, one page each: a byte table, a worked",
-        "example, and its downsides. Integers are little-endian. Each page names the one header or",
-        "module that defines the format; where the two differ, that is a defect. A reader refuses",
-        "a version that it does not know and says which it does.",
+        "The files, blobs and messages that Satchel writes to disks, media and sockets, one page a",
+        "family: a byte table, a worked example, and downsides. Integers are little-endian. Each",
+        "section names the one header or module that defines its format; a difference between the",
+        "two is a defect. A reader refuses an unknown version, and names the known one.",
         "",
         _row("page", "format"),
         _row(*["---"] * 2),
     ]
     for page in sorted((ROOT / "docs" / "formats").glob("*.md")):
         if page.name != "README.md":
-            title, _, text = page.read_text(encoding="utf-8").removeprefix("# ").partition("\n")
-            sentence = re.split(r"(?<=\.)\s", _sentence(text), maxsplit=1)[0]
-            lines.append(_row(f"[{title}]({page.name})", sentence))
+            lines += [
+                _row(f"[{title}]({page.name}{anchor})", sentence.replace("](#", f"]({page.name}#"))
+                for title, anchor, sentence in _formats(page.read_text(encoding="utf-8"))
+            ]
     return "\n".join(lines) + "\n"
+
+
+def _formats(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield title, anchor and first sentence of each format of a page: of the page itself, or of
+    the sections of a family."""
+    title, _, body = text.removeprefix("# ").partition("\n")
+    first = body.split("\n## ", 1)[0]
+    if "efined by" in first or "\n## " not in body:
+        yield title, "", _first_sentence(first)
+        return
+    for part in body.split("\n## ")[1:]:
+        heading, _, content = part.partition("\n")
+        anchor = re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        yield heading, f"#{anchor}", _first_sentence(content)
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.)\s", _sentence(text), maxsplit=1)[0]
 
 
 PAGES: dict[str, Callable[[], str]] = {

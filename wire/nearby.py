@@ -4,7 +4,7 @@
 
 What is announced is a stranger's word: anybody on the network may say anything. It tells where a
 surrogate could be asked, and nothing that is believed. Who answers there proves itself by its host
-key, as ever. docs/formats/announcement.md has the fields.
+key, as ever. docs/formats/pairing.md has the fields.
 """
 
 from __future__ import annotations

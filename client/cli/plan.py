@@ -82,6 +82,6 @@ def _past(settings: ClientSettings, service: str, *, as_json: bool) -> None:
 
 
 def _made(move: Made) -> dict[str, Any]:
-    """All of docs/formats/moves.md, and the error."""
+    """All of docs/formats/client-state.md, and the error."""
     row = asdict(move) | {"route": move.route.value, "error": move.error}
     return {key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The moves of a service that were made, with what was predicted; docs/formats/moves.md."""
+"""The moves of a service that were made, with what was predicted; docs/formats/client-state.md."""
 
 from __future__ import annotations
 

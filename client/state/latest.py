@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """The newest state of each service that this client has known. A medium cannot say that itself: an
-old copy of a stick is a good stick of that day. docs/formats/known.md"""
+old copy of a stick is a good stick of that day. docs/formats/client-state.md"""
 
 from __future__ import annotations
 

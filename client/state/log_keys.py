@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """The keys that seal the logs of services on media, as home gave them to this client.
-docs/formats/known.md"""
+docs/formats/client-state.md"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What surrogates were good for, by the day: seconds and bytes saved; docs/formats/savings.md.
+"""What surrogates were good for, by the day: seconds and bytes saved; docs/formats/client-state.md.
 
 For example, `cafe` answers an operation after 0.1 s and home after 0.4 s: 0.3 s are saved. What
 home was not asked, or has not answered while the session lasted, saves nothing here. Bytes are

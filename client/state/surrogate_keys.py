@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """The keys with which surrogates sign their answers, as this client first met them, and what was
-proved against them: a file, docs/formats/surrogate-keys.md.
+proved against them: a file, docs/formats/client-state.md.
 
 A surrogate has the key that it was first met with, or it is not used: one whose key could be
 another each time would be nobody. One that was proved to answer otherwise than home PROOFS_LIMIT

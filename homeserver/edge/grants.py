@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Grants of a home, on disk: docs/formats/share-grants.md."""
+"""Grants of a home, on disk: docs/formats/share.md."""
 
 from __future__ import annotations
 

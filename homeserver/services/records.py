@@ -8,7 +8,7 @@
     services/NAME/log-*                    the operation log
     services/NAME/calls-*                  what its guests asked of shares meanwhile
 
-docs/formats/service.md. A checkpoint is there when its signature is.
+docs/formats/home.md. A checkpoint is there when its signature is.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The miss protocol: how the nbdkit plugin asks the daemon for absent blocks, over a Unix stream
-// socket. Described in docs/formats/misses.md; the daemon's end is overlay/misses.py.
+// socket. Described in docs/formats/block-map.md; the daemon's end is overlay/misses.py.
 //
 // The plugin connects, sends one request, waits for its reply, and may then send the next one over
 // the same connection. A daemon that cannot read a request closes the connection. When a

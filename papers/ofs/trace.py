@@ -6,7 +6,7 @@
 - task: a thread that executes one program; its role is the program's name, or what the program said
 - procedure: a part of what is done, which the use named when it began
 
-docs/formats/call-trace.md is the page of the file, papers/ofs/README.md says how traces come
+docs/formats/trace.md is the page of the file, papers/ofs/README.md says how traces come
 about.
 """
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recorded workloads: requests of guests to their volumes, in order.
 
-`papers.workloads.record` records them, papers/README.md lists them, and docs/formats/block-trace.md
+`papers.workloads.record` records them, papers/README.md lists them, and docs/formats/trace.md
 defines the file. A recording has what one surrogate would see: the lives of machines, one after the
 other or side by side. It has a number in place of the content of each block. Equal numbers are
 equal content, in every life, in memory and on a disk.

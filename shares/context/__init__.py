@@ -8,7 +8,7 @@ After CAFIO (Lee et al., IEEE Access 2021), Section III.
 - scan: a program that opens the files of a folder one after the other, in an order that is known
 - forecast: what is opened next, from both; how much depends on how often it was right
 
-Pure but for the file on disk, whose bytes are in docs/formats/share-context.md.
+Pure but for the file on disk, whose bytes are in docs/formats/share.md.
 """
 
 from shares.context.context_file import load_successors, save_successors

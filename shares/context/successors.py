@@ -109,7 +109,7 @@ class Successors:
             self.add(edge)
 
     def encode(self) -> bytes:
-        """docs/formats/share-context.md."""
+        """docs/formats/share.md."""
         packed = [
             _EDGE.pack(before, after, *counts)
             for before, edges in self._files.items()

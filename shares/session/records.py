@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A file session as a sequence of records: docs/formats/session.md."""
+"""A file session as a sequence of records: docs/formats/mount-journal.md."""
 
 from __future__ import annotations
 

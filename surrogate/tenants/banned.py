@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whom the operator has banned: a file of identities, docs/formats/banned.md.
+"""Whom the operator has banned: a file of identities, docs/formats/pairing.md.
 
 `satchel-surrogate banned 1`, then the identities in order, then `sha256` and the digest of all
 before it; a line each.

@@ -35,7 +35,7 @@ BASE, OTHER = (ChunkRef(bytes([n]) * CHUNK_REF_SIZE) for n in (1, 2))
 SMALL = {"disk0": TableRoot(ChunkRef(b"\3" * CHUNK_REF_SIZE), 64 * BLOCK_SIZE)}
 CHANGES = {SMALL["disk0"].ref: PageChange(0, BASE, {1: OTHER, 63: ZERO_REF})}
 GOLDEN = b"SATX\1\0\0\0" + BASE + bytes.fromhex("0200000000000080") + OTHER + bytes(CHUNK_REF_SIZE)
-"""The example of docs/formats/page-changes.md."""
+"""The example of docs/formats/delta.md."""
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a client keeps of services: docs/formats/known.md."""
+"""What a client keeps of services: docs/formats/client-state.md."""
 
 import dataclasses
 import stat

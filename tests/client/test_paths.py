@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where a client is expected next, and the bytes of docs/formats/paths.md."""
+"""Where a client is expected next, and the bytes of docs/formats/client-state.md."""
 
 import json
 from pathlib import Path

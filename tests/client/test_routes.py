@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What routes are predicted to take, and the bytes of docs/formats/moves.md."""
+"""What routes are predicted to take, and the bytes of docs/formats/client-state.md."""
 
 import contextlib
 import dataclasses

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Grants on disk: docs/formats/share-grants.md."""
+"""Grants on disk: docs/formats/share.md."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the index writes is what its page says: the example of docs/formats/index.md, byte by byte,
+// What the index writes is what its page says: the example of docs/formats/store.md, byte by byte,
 // as LevelDB itself reads it.
 #include "chunkstore/core/index/index.h"
 

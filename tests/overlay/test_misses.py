@@ -45,7 +45,7 @@ def test_the_page_s_example() -> None:
     request = MissRequest(volume=1, first=5, count=3)
     assert request.encode() == EXAMPLE
     assert MissRequest.decode(EXAMPLE) == request
-    page = Path("docs/formats/misses.md").read_text()
+    page = Path("docs/formats/block-map.md").read_text()
     assert EXAMPLE.hex() in re.sub(r"\s", "", page)
     assert OK.hex() in re.sub(r"\s", "", page)
 

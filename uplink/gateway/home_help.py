@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """Home's help, over the link to home: what has changed in a tree, and whole files of which only the
-chunks cross our link that the service's file lacks (docs/formats/uplink-home.md)."""
+chunks cross our link that the service's file lacks (docs/formats/uplink.md)."""
 
 from __future__ import annotations
 

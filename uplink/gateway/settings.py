@@ -46,7 +46,7 @@ class UplinkSettings:
 
     port:             of 127.0.0.1, at which programs find it
     radio:            the model of the interface: `4g`, `3g`, `wifi`, or one of the file `radios`
-    radios:           models of your own, as docs/formats/uplink-radio.md has them
+    radios:           models of your own, as docs/formats/uplink.md has them
     descriptions:     a folder with descriptions of services of your own
     state:            uploads that are held
     cache:            answers that are kept

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Held uploads, durable before a program is told that they are done (docs/formats/uplink-spool.md).
+"""Held uploads, durable before a program is told that they are done (docs/formats/uplink.md).
 
 `uploads` has a record for each step of each upload, the whole of what is known then, and the last
 one counts. `bodies` has the bytes. The order of what is made durable is the whole of it: a body

@@ -5,7 +5,7 @@
 - settings: the accounts that home may use, each with its credentials: opt-in
 - trees: mirrors of trees; the mobile gets the changes
 - files: whole files; the mobile sends the chunks that the service's file lacks
-- api: both over HTTP (docs/formats/uplink-home.md)
+- api: both over HTTP (docs/formats/uplink.md)
 - helped service: a cloud service that home has credentials for
 """
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Home's help over HTTP (docs/formats/uplink-home.md).
+"""Home's help over HTTP (docs/formats/uplink.md).
 
 POST /v1/uplink/S/trees             a mirror of a tree; all that is in it
 GET  /v1/uplink/S/trees/T?since=N   what is another than in state N

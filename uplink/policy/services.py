@@ -4,7 +4,7 @@
 
 The paper keeps communication formats in XML that an interpreter goes by (section VI-C), so that a
 service which asks for one request more needs another description and no other program. Here they
-are TOML; docs/formats/uplink-service.md has every key. What a description says is checked.
+are TOML; docs/formats/uplink.md has every key. What a description says is checked.
 """
 
 from __future__ import annotations

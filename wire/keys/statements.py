@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a replica's host has answered, as a statement that it signs; docs/formats/statement.md.
+"""What a replica's host has answered, as a statement that it signs; docs/formats/evidence.md.
 
 A surrogate signs each answer, so its key is in its memory: an ed25519 key that signs nothing else.
 Its file is OpenSSH's, and so is its public line.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The index: chunk reference to place in a pack, in LevelDB. Everything in it can be rebuilt from
-// the packs. Described in docs/formats/index.md.
+// the packs. Described in docs/formats/store.md.
 //
 //   key   := chunk reference (52)              value := location u64 (location.h), of a record
 //   key   := SHA-1 (4)  SHA-256 (12), cut      value := location u64, in a frame

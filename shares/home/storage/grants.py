@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Under which right to write home has the content of blocks: docs/formats/share-rights.md.
+"""Under which right to write home has the content of blocks: docs/formats/share.md.
 
 What a node has given to home it brings again to a home that begins anew, if it does not know yet
 that it came there. Others may have written the block since, and home may have that: by the numbers

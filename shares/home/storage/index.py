@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which file has which id, on disk: docs/formats/share-index.md.
+"""Which file has which id, on disk: docs/formats/share.md.
 
 An id stands for an inode: its number and the moment in which it was made, because file systems give
 numbers of removed files to new ones. Names are kept to find a file by its id alone; they are where

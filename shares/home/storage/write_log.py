@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """What was written to blocks that another node owns, until home has the blocks themselves (MEFS,
-Scotece et al., Section IV.B). docs/formats/share-log.md.
+Scotece et al., Section IV.B). docs/formats/share.md.
 
     header    magic "SATSHLOG", version (4), zero (4)
     record    CRC-32 of the rest (4), length of the data (4), kind (1), file (8), block (8, signed),

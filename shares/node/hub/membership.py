@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a node joins a share, and stays in it while its connections come and go.
 
-The hellos of a connection: docs/formats/share-connection.md. What holds the conversation is handed
+The hellos of a connection: docs/formats/share-messages.md. What holds the conversation is handed
 in, because it is of another floor: `wire.Caller`.
 
     membership = Membership(partial(wire.Caller, path), share="photos", name="mobile")

@@ -294,7 +294,7 @@ def test_an_index_that_is_none_is_refused(tmp_path: Path, folder: Path) -> None:
 
 
 def test_an_index_of_version_1_is_read(tmp_path: Path, folder: Path) -> None:
-    """The schema, written out, as docs/formats/share-index.md has it."""
+    """The schema, written out, as docs/formats/share.md has it."""
     (folder / "file").write_bytes(b"x")
     tree = Tree(folder, tmp_path / "scratch")
     root, file = tree._index, tree.lookup(ROOT, b"file").attributes.file
