@@ -115,17 +115,19 @@ def errors_page() -> str:
         "Ctrl-C and SIGTERM end a program with 130. A daemon or a session that is up ends with",
     ]
     lines += ["0 by SIGTERM.", "", "## Leaves", ""]
-    lines += [_row("class", "package", "root", "exit", "meaning"), _row(*["---"] * 5)]
     leaves = set(_subclasses(satchel_errors.SatchelError)) - set(roots)
     leaves = {leaf for leaf in leaves if leaf.__module__.split(".")[0] in PACKAGES}
-    for leaf in sorted(
-        leaves, key=lambda c: (PACKAGES.index(c.__module__.split(".")[0]), c.__name__)
-    ):
-        trunk = next(parent for parent in leaf.__mro__ if parent in roots)
-        package = leaf.__module__.split(".")[0]
-        names = f"`{leaf.__name__}`", package, f"`{trunk.__name__}`"
-        lines.append(_row(*names, leaf.exit_code, _sentence(leaf.__doc__)))
-    return "\n".join(lines) + "\n"
+    for root in roots:
+        mine = [leaf for leaf in leaves if next(p for p in leaf.__mro__ if p in roots) is root]
+        lines += [f"### `{root.__name__}`", ""] if mine else []
+        for leaf in sorted(mine, key=lambda c: (PACKAGES.index(_package(c)), c.__name__)):
+            lines.append(f"- `{leaf.__name__}` ({_package(leaf)}): {_sentence(leaf.__doc__)}")
+        lines += [""] if mine else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _package(kind: type) -> str:
+    return kind.__module__.split(".")[0]
 
 
 def _subclasses(cls: type[Any]) -> Iterator[type[Any]]:
@@ -136,7 +138,7 @@ def _subclasses(cls: type[Any]) -> Iterator[type[Any]]:
 
 def commands_page() -> str:
     """Every program, command, argument and option."""
-    lines = ["# Commands", "", MADE, ""]
+    lines = ["# Commands", "", MADE, "", "With `--json` a command answers in JSON.", ""]
     for program, package in PROGRAMS.items():
         module = importlib.import_module(package)
         lines += [f"## {program}", "", _sentence(module.group.help), ""]
@@ -185,7 +187,8 @@ def _options(command: click.Command) -> list[str]:
         required = " Required." if option.required else ""
         variable = f" Environment: `{option.envvar}`." if option.envvar else ""
         names = ", ".join(f"`{name}`" for name in option.opts)
-        lines.append(f"- {names}: {option.help or ''}{required}{variable}")
+        meaning = "" if "--json" in option.opts else f": {option.help or ''}{required}{variable}"
+        lines.append(f"- {names}{meaning}")
     return [*lines, ""] if lines else []
 
 
@@ -201,9 +204,9 @@ def settings_page() -> str:
         "",
     ]
     for title, module, name in SETTINGS:
-        lines += [f"## {title}", "", _row("key", "type", "default", "meaning"), _row(*["---"] * 4)]
+        lines += [f"## {title}", ""]
         for key, kind, default, meaning in settings_of(module, name):
-            lines.append(_row(f"`{key}`", kind, default, meaning))
+            lines.append(f"- `{key}` ({kind}{default and ', default '}{default}): {meaning}")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
@@ -255,7 +258,7 @@ def _meanings(docstring: str, keys: list[str]) -> dict[str, str]:
 
 
 def formats_page() -> str:
-    """Return the index of the format pages: each format's title and first sentence."""
+    """Return the index of the format pages: the formats of each."""
     lines = ["# Formats", "", MADE, ""]
     lines += [
         "The files, blobs and messages that Satchel writes to disks, media and sockets, one page a",
@@ -263,34 +266,18 @@ def formats_page() -> str:
         "section names the one header or module that defines its format; a difference between the",
         "two is a defect. A reader refuses an unknown version, and names the known one.",
         "",
-        _row("page", "format"),
-        _row(*["---"] * 2),
     ]
     for page in sorted((ROOT / "docs" / "formats").glob("*.md")):
         if page.name != "README.md":
-            lines += [
-                _row(f"[{title}]({page.name}{anchor})", sentence.replace("](#", f"]({page.name}#"))
-                for title, anchor, sentence in _formats(page.read_text(encoding="utf-8"))
+            title, _, body = page.read_text(encoding="utf-8").removeprefix("# ").partition("\n")
+            own, *parts = body.split("\n## ")
+            of = [
+                part.partition("\n")[0]
+                for part in parts
+                if "efined by" not in own and "efined by" in part.split("\n\n", 2)[1]
             ]
+            lines.append(f"- [{title}]({page.name})" + (f": {', '.join(of).lower()}" if of else ""))
     return "\n".join(lines) + "\n"
-
-
-def _formats(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield title, anchor and first sentence of each format of a page: of the page itself, or of
-    the sections of a family."""
-    title, _, body = text.removeprefix("# ").partition("\n")
-    first = body.split("\n## ", 1)[0]
-    if "efined by" in first or "\n## " not in body:
-        yield title, "", _first_sentence(first)
-        return
-    for part in body.split("\n## ")[1:]:
-        heading, _, content = part.partition("\n")
-        anchor = re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
-        yield heading, f"#{anchor}", _first_sentence(content)
-
-
-def _first_sentence(text: str) -> str:
-    return re.split(r"(?<=\.)\s", _sentence(text), maxsplit=1)[0]
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -95,7 +95,7 @@ def test_a_man_page_is_well_formed_and_has_every_command(manual: Path, program: 
 def test_man_pages_list_every_setting(manual: Path) -> None:
     reference = tree.text(Path("docs/settings.md"))
     shown = [page_text(manual / "man" / program / f"{program}.1") for program in PROGRAMS]
-    keys = re.findall(r"^\| `(\w+)` \| ([\w ,]+) \|", reference, re.M)
+    keys = re.findall(r"^- `(\w+)` \(([\w ,]+?)(?:, default [^)]*)?\): ", reference, re.M)
     assert len(keys) > 80
     assert [key for key in keys if not any(" ".join(key) in text for text in shown)] == []
 
