@@ -20,7 +20,7 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 SHELL_FENCE = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(satchel(?:-home|-surrogate)?\s+[a-z][^`\x22]*)`")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
-NAMED = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
+NAMED = re.compile(r"^- `([^`]+)` \(", re.MULTILINE)
 
 
 def pages() -> list[Path]:
