@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where a client goes: paths that its owner gave, and those that it took; docs/formats/client-state.md.
+"""The paths of a client: those of its owner, and its own (docs/formats/client-state.md).
 
 A path says what comes after each of its surrogates but the last. Where none says it, what came next
 the last times does: counts of pairs of surrogates that followed each other (a Markov chain of first

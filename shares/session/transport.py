@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A handoff on a connection: one message to the new node, and one back (docs/formats/mount-journal.md).
+"""A handoff on a connection: a message and its reply (docs/formats/mount-journal.md).
 
 A message is its size and its bytes. So the new node knows whether it has received all of a handoff.
 """

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What surrogates save, as `satchel stats` shows it, and the bytes of docs/formats/client-state.md."""
+"""What surrogates save (`satchel stats`), and the bytes of docs/formats/client-state.md."""
 
 from __future__ import annotations
 
