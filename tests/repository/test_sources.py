@@ -20,6 +20,8 @@ SOURCE_NAMES = (
 )
 NO_HEADER = {Path("pyproject.toml")}
 FILE_LINES = 600
+LONG_FILES: dict[str, str] = {}
+"""Files of more than FILE_LINES lines, each with the reason why it is one file."""
 FUNCTION_LINES = 70
 VAGUE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "base"}
 MARKERS = re.compile(
@@ -83,9 +85,10 @@ def test_every_source_file_starts_with_the_two_line_licence_header() -> None:
     assert not lacking
 
 
-def test_files_are_at_most_600_lines() -> None:
-    sizes = {str(path): len(tree.text(path).splitlines()) for path in sources()}
-    assert not {path: lines for path, lines in sizes.items() if lines > FILE_LINES}
+def test_files_are_at_most_600_lines_or_have_a_reason() -> None:
+    long = {str(path) for path in sources() if len(tree.text(path).splitlines()) > FILE_LINES}
+    assert long - LONG_FILES.keys() == set(), "split them, or give a reason in LONG_FILES"
+    assert LONG_FILES.keys() - long == set(), "they are short enough, and need no reason"
 
 
 def test_python_functions_are_at_most_70_lines() -> None:
