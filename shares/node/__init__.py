@@ -20,8 +20,8 @@ Rooms, from above. `.importlinter` holds imports to this order:
 - operations: what programs ask of a node; clock: that of leases
 """
 
-from shares.node.content.admission import AHEAD_OF_OPEN
 from shares.node.content.buffer import Buffer
+from shares.node.content.file_table import AHEAD_OF_OPEN
 from shares.node.extent import BLOCK, Extent
 from shares.node.files import RawFile, find, open_file, open_handle
 from shares.node.hub import codec, losses

@@ -208,7 +208,7 @@ class _Relaxed:
         self._node, self._seconds = node, seconds
 
     def watch(self, file: FileId, watched: bool) -> None:
-        self._node.content.old.watch(file, watched)
+        self._node.content.copies.watch(file, watched)
 
     def read(self, handle: int, offset: int, size: int) -> bytes:
         return self._node.read_relaxed(handle, offset, size, self._seconds)

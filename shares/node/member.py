@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from satchel.errors import NotFoundError, SatchelError
 from shares.node.content.buffer import Buffer
-from shares.node.content.windows import Make
+from shares.node.content.copies import Make
 from shares.node.hub.losses import TakenOver
 from shares.node.hub.membership import Caller, Ends, Membership
 from shares.node.journal.conflicts import Conflicts, of_aside

@@ -19,7 +19,7 @@ from typing import Any
 
 from shares.node.content.buffer import Buffer
 from shares.node.content.content import Content
-from shares.node.content.windows import Make
+from shares.node.content.copies import Make
 from shares.node.hub.current_hub import CurrentHub
 from shares.node.hub.hub import Hub
 from shares.node.hub.losses import Losses, TakenOver
@@ -71,8 +71,8 @@ class Node:
         self.content = content = Content(hub, buffer, wait, make, self.uses.engaged, journal)
         self._losses = Losses(lost)
         self._heartbeat = beat = Heartbeat(home, content, self.names, self._losses)
-        self.marks = marks = FileMarks(content.old.watch)
-        self._statics = statics = Statics(home, self.names, self.uses, content.write_back.relaxed)
+        self.marks = marks = FileMarks(content.copies.watch)
+        self._statics = statics = Statics(home, self.names, self.uses, content.table.relaxed)
         self._opener = opener = Opener(home, self.names, content, statics, marks, beat)
         admit = partial(opener.admit, writes=False)
         about = (self.uses, content, self.names, home.get)
@@ -237,9 +237,9 @@ class Node:
         with self.handles.using(handle) as file:
             if seconds is not None and seconds < self.marks.terms(file.file):
                 self.hub.attributes(ROOT)  # what home said before it answered this is heeded
-                self.content.old.drop_stale(file)
+                self.content.copies.drop_stale(file)
             elif seconds:
-                old = self.content.old.read(file, offset, size, seconds)
+                old = self.content.copies.read_old(file, offset, size, seconds)
                 if old is not None:
                     return old
             return self.content.read(file, offset, size)
@@ -265,21 +265,21 @@ class Node:
         file = file_of(handle)
         with self.handles.held(file) as opened:
             if opened is not None:
-                self.content.write_back.note_times(opened)
-        self.content.write_back.await_room()
+                self.content.table.note_times(opened)
+        self.content.table.await_room()
         use = self.uses.known(file)
         if use is not None and use.locked:
             self.hub.forget_locks(file, lock_owner)
 
     def sync(self, handle: int, data_only: bool) -> None:
         del data_only
-        write_back = self.content.write_back
+        table = self.content.table
         with self.handles.using(handle) as file:
-            with write_back.else_here(file):
+            with table.else_here(file):
                 self._ahead.await_made(file.file)
-                write_back.sync(file)
+                table.sync(file)
                 self.hub.sync(file.file)
-            write_back.raise_failure(file)
+            table.raise_failure(file)
 
     def release(self, handle: int, lock_owner: int) -> None:
         file = file_of(handle)

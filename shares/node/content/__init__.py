@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The content of the files that a node has open, block by block.
 
-- content: all of it, made of what follows; access: one open file, and what programs want of it
-- buffer: where blocks are kept; copies: blocks as a node has them; eviction: what has no room goes
-- admission: what home's answer to an open makes of a file; requests: what home is asked for
-- sending: what home is sent; write_back: when, if nobody asks; lag: how far home is behind
-- windows: what sessions may do by themselves; pages: what the kernel keeps of mapped files
-- relaxed: copies that programs take though they may be old; known_files: of what there is content
+- content: accesses of programs, and home's messages; it makes the other parts
+- file_table: opens, requests for blocks, and writing back
+- copies: the blocks as programs, sessions and home may use them
+- pages: blocks of mapped files in the kernel
+- holdings: the state, its lock, and content on its way home; lag: how far home is behind
+- access: an open file, and one access of a program; buffer: the content of blocks on disk
 """

@@ -23,52 +23,128 @@ AHEAD_LIMIT = 128
 
 
 @dataclass
-class OpenFile:
-    """What a node keeps of a file besides the machine's blocks and the buffer's content.
+class Demand:
+    """The accesses of programs to a file.
 
-    extent: the content of block -1 here. attributes: what block -1
-    has not, None: to be asked for again. touched: a write that
-    did not own block -1 happened at that time, in nanoseconds, and is to be in `modified`; 0: none.
-    pinned: the access that must not lose block -1 now, until that time. next, window: where who
-    reads in order goes on, and how far is fetched ahead of it, in blocks. behind: bytes that were
-    written natively, or through `granted`, since the last flush. extent_came: with the open of a
-    native file, and is the latest as long as that lasts. granted: what sessions answer by
-    themselves; granted_writes, granted_size: its writes that were taken, and the size that it was
-    told or that was taken. complete: all of a native file is here; verify: when that is looked at
-    next. kept: no program has it open, and it is native: as long as nobody else opens it. closed:
-    home was told so as well, and what is here waits for the next open, here or elsewhere.
-    spoken: how often home was told that it is written no more; answered: to which of these it has
-    answered. refused: why home has not made the file that this node made ahead. paged: the kernel
-    may have pages of it (`pages`); dropping: messages that wait until it has dropped some. cutting:
-    programs of this node that set its size now
+    waiting: accesses that lack something. pinned: the access that must not lose block -1 until
+    `pinned_until`. next, ahead: the block at which a reader in order continues, and the number of
+    blocks that are fetched ahead of it
+    """
+
+    waiting: list[Access] = field(default_factory=list)
+    pinned: Access | None = None
+    pinned_until: float = 0.0
+    next: int = 0
+    ahead: int = 0
+
+
+@dataclass
+class SessionAccess:
+    """The reads and writes that sessions do without asking the node.
+
+    window: their way to do so. writes, size: the writes that were taken from the window, and the
+    size that it was given or that was taken. complete: all of a native file is here; verify: the
+    time of the next look at that
+    """
+
+    window: Window | None = None
+    writes: int = 0
+    size: int = 0
+    complete: bool = False
+    verify: float = 0.0
+
+    def withdraw(self, blocks: range, *, read: bool) -> None:
+        """Let nobody write, or read, these blocks without asking after the return. The caller takes
+        what was written before it grants anything."""
+        window = self.window
+        if window is None:
+            return
+        first = max(blocks.start, 0)
+        if window.whole:
+            window.revoke_all()
+        elif blocks.stop > first:
+            window.revoke(first, blocks.stop - first, read=read)
+        if ATTRIBUTES in blocks:
+            window.unsure()
+
+    def withdraw_all(self) -> None:
+        """Do the same for everything."""
+        if self.window is not None:
+            self.window.revoke_all()
+            self.window.unsure()
+
+    def withdraw_whole(self) -> None:
+        """Do the same if the window is a whole file's, before a program changes the file."""
+        if self.window is not None and self.window.whole:
+            self.window.revoke_all()
+
+    def resize(self, window: Window, size: int) -> None:
+        window.resize(size)
+        self.size = size
+
+
+@dataclass
+class KernelPages:
+    """The file's pages in the kernel: see `pages`.
+
+    there: the kernel may have some. dropping: messages that wait until it has dropped some.
+    cutting: programs of this node that set the file's size now
+    """
+
+    there: bool = False
+    dropping: int = 0
+    cutting: int = 0
+
+
+@dataclass
+class Rest:
+    """The file after its last program.
+
+    kept: it is native and stays so until another node opens it. closed: home was told so, and the
+    content waits for the next open, here or elsewhere. spoken: how often home was told that it is
+    written no more; answered: the last of these that home has answered
+    """
+
+    kept: bool = False
+    closed: bool = False
+    spoken: int = 0
+    answered: int = 0
+
+
+@dataclass
+class OpenFile:
+    """A file at a node, besides the machine's blocks and the buffer's content.
+
+    attributes: what block -1 lacks; None: ask again. extent: the content of block -1 here;
+    extent_came: it came with the open of a native file, and is the latest while that lasts.
+    touched: the time of a write without ownership of block -1, in nanoseconds, that `modified` is
+    to get; 0: none. behind: bytes written natively, or by sessions, since the last flush. refused:
+    why home has not made a file that this node made ahead
     """
 
     file: FileId
     attributes: Attributes | None
     extent: Extent
     log: str
-    handles: int = 0
-    touched: int = 0
-    waiting: list[Access] = field(default_factory=list)
-    pinned: Access | None = None
-    pinned_until: float = 0.0
-    next: int = 0
-    window: int = 0
-    behind: int = 0
     extent_came: bool = False
-    granted: Window | None = None
-    granted_writes: int = 0
-    granted_size: int = 0
-    complete: bool = False
-    verify: float = 0.0
-    kept: bool = False
-    closed: bool = False
-    spoken: int = 0
-    answered: int = 0
+    touched: int = 0
+    behind: int = 0
     refused: OSError | None = None
-    paged: bool = False
-    dropping: int = 0
-    cutting: int = 0
+    demand: Demand = field(default_factory=Demand)
+    session: SessionAccess = field(default_factory=SessionAccess)
+    pages: KernelPages = field(default_factory=KernelPages)
+    rest: Rest = field(default_factory=Rest)
+
+    def resized(self) -> None:
+        """Tell the window that the extent is the latest, and another. That of a whole file knows
+        better."""
+        window = self.session.window
+        if window is None or window.whole or window.size == self.extent.size:
+            return
+        if self.log == "sync":
+            window.unsure()  # nobody is to see the new size before it is logged
+        else:
+            self.session.resize(window, self.extent.size)
 
     def require(self) -> None:
         """Raise why home has not made it."""
@@ -232,21 +308,21 @@ class Read(Access):
         return []
 
     def _ahead(self, blocks: BlocksHere, first: int, end: int) -> int:
-        file = self.file
-        if file.next - 1 <= first <= file.next and file.window:
-            blocks_of_file = -(-file.extent.size // BLOCK)
-            window = min(file.window, blocks.ahead_limit())
-            end = max(end, min(end + window, blocks_of_file))
+        demand = self.file.demand
+        if demand.next - 1 <= first <= demand.next and demand.ahead:
+            blocks_of_file = -(-self.file.extent.size // BLOCK)
+            ahead = min(demand.ahead, blocks.ahead_limit())
+            end = max(end, min(end + ahead, blocks_of_file))
         return end
 
     def _note(self, first: int, end: int) -> None:
-        """Reads in order make the window grow, others close it."""
-        file = self.file
-        if file.next - 1 <= first <= file.next:
-            file.window = min(AHEAD_LIMIT, max(AHEAD_FIRST, file.window * 2))
+        """Fetch more ahead of reads in order, and nothing ahead of others."""
+        demand = self.file.demand
+        if demand.next - 1 <= first <= demand.next:
+            demand.ahead = min(AHEAD_LIMIT, max(AHEAD_FIRST, demand.ahead * 2))
         else:
-            file.window = 0
-        file.next = end
+            demand.ahead = 0
+        demand.next = end
 
 
 class Write(Access):
@@ -286,7 +362,7 @@ class Write(Access):
         needs = self._lacking(blocks, offset)
         if needs:
             if longer:
-                file.pinned = file.pinned or self
+                file.demand.pinned = file.demand.pinned or self
             self._write_whole(blocks, offset)
             return needs
         self._write(blocks, offset, longer)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -28,18 +27,12 @@ from typing import Any
 
 from shares.node import clock
 from shares.node.content.access import Access, OpenFile, Read, SetExtent, Stat, Write
-from shares.node.content.admission import Admission
 from shares.node.content.buffer import Buffer
-from shares.node.content.copies import Copies
-from shares.node.content.eviction import Eviction
-from shares.node.content.known_files import KnownFiles
+from shares.node.content.copies import Copies, Make
+from shares.node.content.file_table import FileTable
+from shares.node.content.holdings import FLUSHED, LOOK_SECONDS, Holdings
 from shares.node.content.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
 from shares.node.content.pages import Pages
-from shares.node.content.relaxed import OldCopies
-from shares.node.content.requests import Requests
-from shares.node.content.sending import FLUSHED, LOOK_SECONDS, Sender
-from shares.node.content.windows import Make, Windows
-from shares.node.content.write_back import WriteBack
 from shares.node.extent import Extent
 from shares.node.hub.hub import Hub
 from shares.node.journal.journal import Journal
@@ -55,7 +48,6 @@ from shares.protocol import (
     Keep,
     Message,
     Native,
-    NodeMachine,
     Recall,
     Recalled,
     Release,
@@ -94,27 +86,16 @@ class Content:
         engaged: Callable[[FileId, bool], None] = lambda file, kept: None,
         journal: Journal | None = None,
     ) -> None:
-        self._let_close = engaged
-        self._buffer = buffer
-        self._wait = wait
-        self._journal = journal
+        self._let_close, self._journal = engaged, journal
         self._deferred: defaultdict[FileId, list[tuple[Message, Reply]]] = defaultdict(list)
         self._bringing = False
         self._leased = -inf  # by this membership
-        self._changed = threading.Condition()
-        self._machine = machine = NodeMachine()
-        self._files = files = KnownFiles(machine, buffer, journal)
-        sending = (self._changed, machine, files.block, self._go_on, hub, wait, journal)
-        self._sender = sender = Sender(*sending)
-        self._windows = windows = Windows(make, machine, buffer, journal)
-        self._copies = copies = Copies(machine, buffer, windows, sender, journal)
-        self.old = OldCopies(self._changed, machine, copies, windows)
-        self.pages = Pages(self._changed, machine, windows, self._answer)
-        eviction = Eviction(machine, buffer, sender, windows, copies, self.pages, files)
-        self._requests = Requests(machine, sender, copies, files, eviction, self._go_on)
-        self.admission = Admission(machine, sender, copies, files, self._requests, journal)
-        about = (machine, buffer, sender, windows, copies, files, eviction, journal)
-        self.write_back = WriteBack(*about, self.extent)
+        self._held = held = Holdings(hub, buffer, wait, journal, self._go_on)
+        self._changed, self._machine, self._files = held.lock, held.machine, held.files
+        self._buffer = buffer
+        self.pages = pages = Pages(held, self._answer)
+        self.copies = copies = Copies(held, pages, make)
+        self.table = FileTable(held, copies, self.extent)
 
     def rejoined(self, hub: Hub) -> None:
         """The node has joined again: what was written here goes home first. Nothing is valid any
@@ -122,30 +103,30 @@ class Content:
         with self._changed:
             self._leased = -inf
             for file in self._files.values():
-                self._copies.take_back_all(file)
-                file.complete = False
+                self.copies.take_back_all(file)
+                file.session.complete = False
                 self.pages.forget(file)
-            self.old.clear()
+            self.copies.clear_old()
             releases = self._machine.reset()
             self._deferred.clear()
             self.pages.reset()
-            self._files.under_way.clear()
+            self._held.under_way.clear()
             for file in self._files.values():
-                file.extent_came, file.pinned, file.pinned_until = False, None, 0.0
-                file.kept, file.answered = False, file.spoken
-            logs = self._sender.begin(hub)
+                file.extent_came, file.demand.pinned, file.demand.pinned_until = False, None, 0.0
+                file.rest.kept, file.rest.answered = False, file.rest.spoken
+            logs = self._held.begin(hub)
             if self._journal is not None:
                 self._journal.rejoined()
             self._bringing = True
         pending: list[Replies] = []
         try:
             self._bring(hub, releases, pending)
-            self._sender.wait_for(pending)
+            self._held.wait_for(pending)
         finally:
             with self._changed:
                 settle(logs, pending)
-                if hub is self._sender.hub:
-                    self._sender.brought(releases, pending)
+                if hub is self._held.hub:
+                    self._held.brought(releases, pending)
                     self._bringing = False
                 self._changed.notify_all()
 
@@ -155,33 +136,33 @@ class Content:
         replies. Raises OSError where the membership ends; the next one begins with all of them."""
         for message in releases:
             with self._changed:
-                while not self._sender.room() and hub is self._sender.hub:
+                while not self._held.room() and hub is self._held.hub:
                     self._changed.wait(LOOK_SECONDS)
-                if hub is not self._sender.hub:
+                if hub is not self._held.hub:
                     pending.append([])
                     raise OSError(errno.EIO, "this membership is over")
-                pending.append(self._sender.send(message))
+                pending.append(self._held.send(message))
 
     def goes_by(self, hub: Hub) -> bool:
         """Whether that is home, and no later membership's hub."""
         with self._changed:
-            return hub is self._sender.hub
+            return hub is self._held.hub
 
     def end(self, why: OSError) -> None:
         """There is no share any more: nothing here is good for anything, and every access raises
         this."""
         with self._changed:
             for file in self._files.values():
-                self._copies.take_back_all(file)
-                file.complete = file.extent_came = False
+                self.copies.take_back_all(file)
+                file.session.complete = file.extent_came = False
                 self.pages.forget(file)
-                for access in file.waiting:
+                for access in file.demand.waiting:
                     access.error = why
-            self.old.clear()
+            self.copies.clear_old()
             lost = sum(len(message.fresh) for message in self._machine.reset())
             self._deferred.clear()
             self.pages.reset()
-            self._sender.end(why)
+            self._held.end(why)
             self._changed.notify_all()
         if lost:
             log.error("%d blocks that were written here are perhaps not at home", lost)
@@ -189,15 +170,15 @@ class Content:
     def limit_wait(self, seconds: float) -> None:
         """For a home that is not reached nobody waits longer any more."""
         with self._changed:
-            self._wait = seconds if self._wait is None else min(self._wait, seconds)
-            self._sender.limit_wait(self._wait)
+            wait = self._held.wait
+            self._held.wait = seconds if wait is None else min(wait, seconds)
 
     def close(self) -> None:
         """Empty the buffer, but not where something in the journal waits for home."""
         self.pages.close()
         with self._changed:
             for file in self._files.values():
-                self._copies.take_back_all(file)
+                self.copies.take_back_all(file)
             self._buffer.close(keep=self._journal is not None and self._journal.waits)
 
     # Accesses.
@@ -218,13 +199,13 @@ class Content:
         """Make it longer, or change times (nanoseconds)."""
         access = SetExtent(file, size, accessed, modified)
         self._perform(access)
-        self._sender.wait_for(access.logs)
+        self._held.wait_for(access.logs)
         return access.result
 
     def read(self, file: OpenFile, offset: int, size: int, *, pages: bool = False) -> bytes:
         """pages: for the kernel to keep. In parts that the buffer can hold, or the blocks of one
         would push out those of another."""
-        most = max(1, self._copies.ahead_limit()) * BLOCK
+        most = max(1, self.copies.ahead_limit()) * BLOCK
         access = Read(file, offset, min(size, most), pages=pages)
         self._perform(access)
         if size <= most or len(access.result) < most:
@@ -235,13 +216,13 @@ class Content:
         """offset: None to append. pages: of the kernel's, so what is behind the end is dropped."""
         access = Write(file, offset, data, pages=pages)
         self._perform(access)
-        self._sender.wait_for(access.logs)
+        self._held.wait_for(access.logs)
         if file.log == "async":
-            self._sender.wait_until(self._sender.bounded)
+            self._held.wait_until(self._held.bounded)
             if file.behind > LAG_BYTES - BLOCK:
-                self._sender.flush(file)
+                self._held.flush(file)
                 with self._changed:
-                    self._windows.allow(file)
+                    self.copies.allow(file)
         return access.result
 
     def cut(self, file: OpenFile, extent: Extent) -> None:
@@ -249,9 +230,9 @@ class Content:
         and times: what is here of those by now is later."""
         name = file.file
         with self._changed:
-            self.old.forget(name)
-            self._windows.withdraw_whole(file)
-            self._copies.absorb(file)
+            self.copies.forget_old(name)
+            file.session.withdraw_whole()
+            self.copies.absorb(file)
             if self._journal is not None:
                 latest = file.extent_came or self._machine.block(name, ATTRIBUTES).valid
                 about = (file.extent if latest else extent, extent)
@@ -264,21 +245,21 @@ class Content:
 
     def _written_here(self, file: FileId, number: int) -> bool:
         """Whether the block has content that home may not have, and that is the latest."""
-        return self._machine.block(file, number).valid and self._files.written(file, number)
+        return self._machine.block(file, number).valid and self._held.unconfirmed(file, number)
 
     def _trim(self, file: OpenFile) -> bool:
         """Give back a part of what the buffer has behind the last block that has to stay; whether
         there is more."""
         with self._changed:
-            self._windows.withdraw_whole(file)
-            self._copies.absorb(file)
+            file.session.withdraw_whole()
+            self.copies.absorb(file)
             end = self._machine.trim(file.file)
             return self._buffer.shrink(file.file, end * BLOCK, TRIMMED)
 
     def cut_here(self, file: OpenFile, size: int) -> bool:
         """Make a native file shorter without asking home; whether that could be."""
         with self._changed:
-            return self._copies.cut(file, size)
+            return self.copies.cut(file, size)
 
     def native(self, file: FileId) -> bool:
         with self._changed:
@@ -287,35 +268,35 @@ class Content:
     def window(self, file: OpenFile) -> Window | None:
         """Where sessions answer by themselves what a program asks that has opened it."""
         with self._changed:
-            return self._windows.of(file)
+            return self.copies.window(file)
 
     def _perform(self, access: Access) -> None:
         file = access.file
         with self._changed:
-            self._sender.require_home()
+            self._held.require_home()
             file.require()
             if self._step(access):
                 return self._finish(access)
-            file.waiting.append(access)
+            file.demand.waiting.append(access)
             since = time.monotonic()
             while not access.done and access.error is None:
                 self._changed.wait(LOOK_SECONDS)
                 now = time.monotonic()
-                if self._sender.connected:
+                if self._held.connected:
                     since = now
-                elif self._wait is not None and now - since > self._wait:
+                elif self._held.wait is not None and now - since > self._held.wait:
                     access.error = OSError(errno.EIO, "home is not reached")
                 self._let_go(file)
                 if not access.done and not access.error and self._step(access):
                     access.done = True
-            if access in file.waiting:
-                file.waiting.remove(access)
+            if access in file.demand.waiting:
+                file.demand.waiting.remove(access)
             return self._finish(access)
 
     def _finish(self, access: Access) -> None:
         file = access.file
-        if file.pinned is access:
-            file.pinned = None
+        if file.demand.pinned is access:
+            file.demand.pinned = None
         self._let_go(file)
         if access.error is not None:
             raise access.error
@@ -324,36 +305,36 @@ class Content:
         """Have the access go on; post what it lacks. Whether it is over, done or failed."""
         if self._bringing or self.pages.delays(access):
             return False
-        self._copies.logs = access.logs
+        self.copies.logs = access.logs
         file = access.file
         if isinstance(access, Write | SetExtent):
-            self._windows.withdraw_whole(file)
-        self._copies.absorb(file)
+            file.session.withdraw_whole()
+        self.copies.absorb(file)
         try:
-            needs = access.advance(self._copies)
+            needs = access.advance(self.copies)
         except OSError as error:  # this node's disk is full, say: the program's, on any thread
             access.error = error
             return True
-        if file.pinned is access and file.pinned_until == 0.0:
-            file.pinned_until = time.monotonic() + PIN_SECONDS
+        if file.demand.pinned is access and file.demand.pinned_until == 0.0:
+            file.demand.pinned_until = time.monotonic() + PIN_SECONDS
         for need in needs:
-            self._requests.ask(file, need)
+            self.table.ask(file, need)
         if needs:
             self.pages.is_waited_for(access)
         else:
-            self._windows.grant(file, access.blocks)
+            self.copies.grant(file, access.blocks)
         return not needs
 
     @property
     def traffic(self) -> Counter[str]:
         """Messages that were sent and came, by kind."""
-        return self._sender.traffic
+        return self._held.traffic
 
     @property
     def unconfirmed(self) -> int:
         """Logged writes that are waited for."""
         with self._changed:
-            return self._sender.unconfirmed
+            return self._held.unlogged
 
     def go_on(self) -> None:
         """Have every access that waits look again."""
@@ -363,7 +344,7 @@ class Content:
 
     def _go_on(self, file: FileId) -> None:
         known = self._files.get(file)
-        for access in list(known.waiting) if known else []:
+        for access in list(known.demand.waiting) if known else []:
             if not access.done and access.error is None and self._step(access):
                 access.done = True
         self._changed.notify_all()
@@ -373,15 +354,15 @@ class Content:
     def answer(self, message: Message, reply: Reply) -> None:
         """As Hub.listen says."""
         with self._changed:
-            self._sender.count(message)
+            self._held.count(message)
             file = self._files.get(message.file)
             if (
                 file is not None
-                and file.pinned is not None
+                and file.demand.pinned is not None
                 and isinstance(message, Recall | Invalidate)
                 and message.waited_for
                 and ATTRIBUTES in message.numbers
-                and time.monotonic() < file.pinned_until
+                and time.monotonic() < file.demand.pinned_until
             ):
                 self._deferred[message.file].append((message, reply))
                 return
@@ -395,38 +376,38 @@ class Content:
 
     def _answer(self, message: Message, reply: Reply) -> None:
         self._take_back(message)
-        self.old.keep(self._files.get(message.file), message)
+        self.copies.keep_old(self._files.get(message.file), message)
         now = clock.now()
         for flush in self._machine.ahead(message, now):
-            self._sender.send(flush)
-        answer = self._copies.answer(message, now)
+            self._held.send(flush)
+        answer = self.copies.answer(message, now)
         if isinstance(message, Update | Granted) and isinstance(answer, Updated):
             answer = self._kept(message, answer)
         if isinstance(answer, Recalled):
-            answer = self._copies.given(answer, self._files.get(message.file), self._files.block)
+            answer = self.copies.given(answer, self._files.get(message.file))
         file = self._files.get(message.file)
         if isinstance(message, Engage):
             self._engaged(message.file)
             if file is not None:
-                self._let_close(message.file, file.kept)
-                file.kept = False
+                self._let_close(message.file, file.rest.kept)
+                file.rest.kept = False
         if file is not None and (not message.count or ATTRIBUTES in message.numbers):
             file.extent_came = False
-        self._sender.count(answer)
+        self._held.count(answer)
         reply(answer)
         opened = isinstance(message, Engage) and message.cut == UNCUT
         if opened and file is not None and file.log != "off":
             for flush in self._machine.flush(message.file, FLUSHED):
-                self._sender.send(flush)
+                self._held.send(flush)
         self._go_on(message.file)
         if isinstance(message, Engage) and file is not None:
-            self._files.forget_closed(file)
+            self._held.forget_closed(file)
 
     def _kept(self, message: Update | Granted, answer: Updated) -> Updated:
         """Its content is here; where this node's disk does not take that, it is declined."""
         kept = {n for n, k in zip(message.numbers, answer.kept, strict=True) if k}
         try:
-            self._files.put(message, kept)
+            self._held.store(message, kept)
         except OSError as error:
             log.warning("blocks of %s are not kept: %s", message.file, error)
             kept -= self._machine.lose(message.file, kept)
@@ -438,13 +419,13 @@ class Content:
         if file is None or isinstance(message, Native):
             return
         if isinstance(message, Engage):
-            self._windows.withdraw_all(file)
+            file.session.withdraw_all()
         else:
             reads_on = isinstance(message, Recall) and message.keep in {Keep.COPY, Keep.LENT}
-            self._windows.withdraw(file, message.numbers, read=not reads_on)
-        file.complete = False
-        self._copies.absorb(file)
-        self._windows.note_used_of(file)
+            file.session.withdraw(message.numbers, read=not reads_on)
+        file.session.complete = False
+        self.copies.absorb(file)
+        self.copies.note_used_of(file)
 
     def _engaged(self, file: FileId) -> None:
         """What was native has to fit into the buffer from now on."""
@@ -454,9 +435,9 @@ class Content:
 
     def _let_go(self, file: OpenFile) -> None:
         """Answer what was held back, if nothing holds it any more."""
-        if file.pinned is not None and time.monotonic() < file.pinned_until:
+        if file.demand.pinned is not None and time.monotonic() < file.demand.pinned_until:
             return
-        file.pinned, file.pinned_until = None, 0.0
+        file.demand.pinned, file.demand.pinned_until = None, 0.0
         for message, reply in self._deferred.pop(file.file, []):
             self._answer_without_pages(message, reply)
 
@@ -469,40 +450,40 @@ class Content:
         """Home's answer to the heartbeat of that time is next in the stream."""
         with self._changed:
             self._machine.heard(sent)
-            self._windows.heard()
+            self.copies.heard()
 
     def look_at_pages(self) -> None:
         """A heartbeat is due."""
         with self._changed:
-            self.pages.look(self._files.values())
+            self.pages.look()
 
     def leased(self, hub: Hub, until: float, mark: int = 0) -> bool:
         """That home has heard this node: strong copies are good until then, what was given before
         the mark is at home. Whether this is still the membership that it is about."""
         with self._changed:
-            if hub is not self._sender.hub:
+            if hub is not self._held.hub:
                 return False
             self._leased = max(self._leased, until)
             self._machine.leased(self._leased)
             self._machine.confirmed(mark)
             if self._journal is not None:
                 self._journal.confirmed(mark)
-            self._windows.heard()
+            self.copies.heard()
             return True
 
     def status(self) -> dict[str, Any]:
         """Traffic by kind of message; of each file its policy, and blocks by what they are. hot:
         those that were written most since others had them, with counter and threshold."""
         with self._changed:
-            for window in self._windows.files():
-                self._copies.absorb(window)
+            for file in self.copies.windowed():
+                self.copies.absorb(file)
             return {
-                "connected": self._sender.connected,
-                "traffic": traffic_status(self._sender.traffic, self._sender.bytes),
+                "connected": self._held.connected,
+                "traffic": traffic_status(self._held.traffic, self._held.bytes),
                 "files": [
-                    file_status(self._machine, file, clock.now(), self._sender.since(file))
-                    | {"open": file in self._files, "policy": self._files.policies.get(file, "")}
-                    for file in self._machine.files()
+                    file_status(self._machine, name, clock.now(), self._held.since(name))
+                    | {"open": name in self._files, "policy": self._held.policies.get(name, "")}
+                    for name in self._machine.files()
                 ],
                 "buffered_blocks": self._buffer.blocks,
             }

@@ -1,20 +1,36 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks as a node has them: what accesses may ask of them, and what sessions have written."""
+"""The blocks of files as a node has them, for programs that ask, for sessions, and for home.
+
+Sessions read and write by themselves through windows, which are granted from the machine's rights,
+and taken back before the machine is told anything else about the blocks. A file's window is granted
+the blocks around those that programs come to by asking; a native file that is here completely is
+granted as a whole. What was written through a window is the machine's once it is absorbed: before
+anybody is answered about the file, before a program is that asks for it, and with each heartbeat.
+
+Old copies are for reads whose program allows some seconds of age (OFS, Section 3.3.1). Home knows
+nothing of them. A block whose content changes elsewhere is taken from this node first, so its
+content here was the latest until then; it is kept with that time. Such a read takes the latest copy
+if there is one, else the old one if it is young enough. All other reads see the latest content.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import time
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import inf
 
 from shares.node import clock
 from shares.node.content.access import Cut, OpenFile
-from shares.node.content.buffer import Buffer
-from shares.node.content.lag import Replies
-from shares.node.content.sending import Sender
-from shares.node.content.windows import Windows
+from shares.node.content.holdings import Holdings
+from shares.node.content.lag import LAG_BYTES, Replies
+from shares.node.content.pages import Pages
 from shares.node.extent import Extent
-from shares.node.journal.journal import Journal
+from shares.node.operations import Window
 from shares.protocol import (
     ATTRIBUTES,
     BLOCK,
@@ -23,38 +39,75 @@ from shares.protocol import (
     Invalidate,
     Log,
     Message,
-    NodeMachine,
+    Recall,
     Recalled,
+    Rights,
     filled,
+    runs,
 )
+
+log = logging.getLogger(__name__)
 
 EXTENT_BYTES = 40
 
 CUT_HERE_BYTES = 1 << 20
 """Cut off without asking home: so much is overwritten with zeros."""
 
+AROUND = 64
+"""Blocks that are looked at together when something is granted."""
+
+WINDOWS = 256
+"""Files that have one at the same time. Each takes a file descriptor."""
+
+VERIFY_SECONDS = 1.0
+"""Until all blocks of a native file are looked at again; for each 65536 of them."""
+
+UNLIMITED = (1 << 28) - 1
+
+OLD_BLOCKS = 4096
+"""Old copies that are kept at most; the oldest go first."""
+
+Make = Callable[[int, int], Window]
+"""A window on the file of this descriptor, which it duplicates, of that many bytes."""
+
+
+@dataclass(frozen=True)
+class WindowWrites:
+    """What was written through a window. runs: first, count, and how often each of the blocks was;
+    0 where that was counted before. writes: requests. modified: nanoseconds since 1970. size: where
+    the file got longer, else None"""
+
+    runs: list[tuple[int, int, int]]
+    writes: int
+    modified: int
+    size: int | None
+
+
+@dataclass(frozen=True)
+class OldCopy:
+    """content: of a block; latest: until when it was the latest, seconds on the node's clock"""
+
+    content: bytes
+    latest: float
+
 
 class Copies:
-    """The machine, the buffer, the windows and what is sent of them. With the content's lock held.
-    It is what `access.BlocksHere` says.
+    """The blocks of one node: `access.BlocksHere`, and the windows on them. With the lock held, but
+    for what says otherwise.
 
-    logs: where the replies go that the access waits for which writes now
+    logs: gets the replies of home's log for which the access waits that writes now
     """
 
-    def __init__(
-        self,
-        machine: NodeMachine,
-        buffer: Buffer,
-        windows: Windows,
-        sender: Sender,
-        journal: Journal | None,
-    ) -> None:
-        self._machine = machine
-        self._buffer = buffer
-        self._windows = windows
-        self._sender = sender
-        self._journal = journal
+    def __init__(self, held: Holdings, pages: Pages, make: Make | None) -> None:
+        """make: None for a node whose programs ask for everything."""
+        self._held, self._pages, self._make = held, pages, make
+        self._machine, self._buffer, self._journal = held.machine, held.buffer, held.journal
         self.logs: list[Replies] = []
+        self._windowed: dict[FileId, OpenFile] = {}
+        self._watched: Counter[FileId] = Counter()
+        self._old: OrderedDict[tuple[FileId, int], OldCopy] = OrderedDict()
+
+    # Accesses.
 
     def readable(self, file: OpenFile, number: int) -> bool:
         now = clock.now()
@@ -101,7 +154,7 @@ class Copies:
                 stop = min(offset + len(data), (number + 1) * BLOCK)
                 piece = data[start - offset : stop - offset]
                 self._log(file, number, start - number * BLOCK, piece)
-        self._sender.push(pushes)
+        self._held.push(pushes)
 
     def _note(self, file: OpenFile, numbers: range, native: bool) -> None:
         """In the journal, before the program is told that it is written. Raises OSError."""
@@ -109,7 +162,7 @@ class Copies:
         if journal is None:
             return
         if numbers == range(ATTRIBUTES, 0):
-            whole = file.granted is not None and file.granted.whole
+            whole = file.session.window is not None and file.session.window.whole
             journal.sized(name, file.extent, grows=whole)
         else:
             journal.begin(name, file.extent)
@@ -126,25 +179,25 @@ class Copies:
         here = [machine.block(file.file, number) for number in blocks]
         for number, block in zip(blocks, here, strict=True):
             if block.valid and not block.hollow:
-                self._sender.push(machine.did_write(file.file, number, 1, now))
+                self._held.push(machine.did_write(file.file, number, 1, now))
 
     def put_extent(self, file: OpenFile, extent: Extent, *, logged: bool, times: int = 1) -> None:
         file.extent = extent
-        self._windows.resized(file)
+        file.resized()
         native = self._machine.native(file.file)
         pushes = self._machine.did_write(file.file, ATTRIBUTES, 1, clock.now(), times)
         self._note(file, range(ATTRIBUTES, 0), native)
         if logged and self._logs(file, native):
             self._log(file, ATTRIBUTES, 0, extent.pack()[:EXTENT_BYTES])
-        self._sender.push(pushes)
+        self._held.push(pushes)
 
     def cut(self, file: OpenFile, size: int) -> bool:
         """Make a native file shorter without asking home; whether that could be. Not what is in a
         journal, whose records know cuts by home alone, and not much at once."""
         native = self._machine.native(file.file)
-        if not native or self._journal is not None or file.log == "sync" or file.paged:
+        if not native or self._journal is not None or file.log == "sync" or file.pages.there:
             return False
-        self._windows.withdraw_whole(file)
+        file.session.withdraw_whole()
         self.absorb(file)
         if file.extent.size - size > CUT_HERE_BYTES:
             return False
@@ -158,22 +211,31 @@ class Copies:
     def time(self) -> int:
         return time.time_ns()
 
-    # Windows.
+    @staticmethod
+    def _logs(file: OpenFile, native: bool) -> bool:
+        """Whether what is written now goes to home's log."""
+        return file.log == "sync" or (file.log == "async" and not native)
+
+    def _log(self, file: OpenFile, number: int, offset: int, data: bytes) -> None:
+        message = Log(file.file, number, 1, offset, data)
+        self._held.log(message, self.logs if file.log == "sync" else None)
+
+    # Taking back what sessions may do.
 
     def take_back(self, file: OpenFile, blocks: range, *, read: bool) -> None:
         """Sessions do not write, or read, these blocks any more, and what they wrote is the
         machine's."""
-        self._windows.withdraw(file, blocks, read=read)
+        file.session.withdraw(blocks, read=read)
         self.absorb(file)
 
     def take_back_all(self, file: OpenFile) -> None:
         """The same of all of the file."""
-        self._windows.withdraw_all(file)
+        file.session.withdraw_all()
         self.absorb(file)
 
     def absorb(self, file: OpenFile) -> None:
         """What was written through the file's window is the machine's."""
-        taken = self._windows.take(file)
+        taken = self._taken(file)
         if taken is None:
             return
         native, now = self._machine.native(file.file), clock.now()
@@ -195,7 +257,35 @@ class Copies:
             self.put_extent(file, extent, logged=False, times=max(1, taken.writes))
         else:
             file.touched = max(file.touched, when)
-        self._sender.push(pushes)
+        self._held.push(pushes)
+
+    def _taken(self, file: OpenFile) -> WindowWrites | None:
+        """What was written since the last time, if anything was. Blocks whose writes are counted
+        are not written any more until they are granted again."""
+        window = file.session.window
+        if window is None or not window.take_written():
+            return None
+        native = self._machine.native(file.file)
+        runs: list[tuple[int, int, int]] = []
+        for first, count in window.take_dirty():
+            if native:
+                runs.append((first, count, 1))
+                continue
+            self._stop_counted(file, window, range(first, first + count))
+            for number, times in enumerate(window.take_counts(first, count), first):
+                if runs and runs[-1][0] + runs[-1][1] == number and runs[-1][2] == times:
+                    runs[-1] = (runs[-1][0], runs[-1][1] + 1, times)
+                else:
+                    runs.append((number, 1, times))
+        writes, file.session.writes = window.writes - file.session.writes, window.writes
+        size = window.size if window.size > file.session.size else None
+        file.session.size = window.size
+        return WindowWrites(runs, writes, window.take_modified(), size)
+
+    def _stop_counted(self, file: OpenFile, window: Window, run: range) -> None:
+        found = self._machine.rights(file.file, run, clock.now())
+        if sum(rights.count for rights in found if rights.writes == inf) < len(run):
+            window.revoke(run.start, len(run), read=False)
 
     # What home asks.
 
@@ -212,21 +302,238 @@ class Copies:
             self._journal.discarded(message.file, over)
         return answer
 
-    def given(
-        self, answer: Recalled, file: OpenFile | None, block: Callable[[FileId, int], bytes]
-    ) -> Recalled:
+    def given(self, answer: Recalled, file: OpenFile | None) -> Recalled:
         """With its content, which home has when it has answered a heartbeat that comes after."""
         if self._journal is not None and file is not None and answer.fresh:
             generation = self._journal.giving(file.file, answer.fresh, file.extent)
             mark = self._machine.mark()
             self._journal.recalled(mark, file.file, answer.fresh, generation)
-        return filled(answer, block)
+        return filled(answer, self._held.block)
 
-    @staticmethod
-    def _logs(file: OpenFile, native: bool) -> bool:
-        """Whether what is written now goes to home's log."""
-        return file.log == "sync" or (file.log == "async" and not native)
+    # Windows.
 
-    def _log(self, file: OpenFile, number: int, offset: int, data: bytes) -> None:
-        message = Log(file.file, number, 1, offset, data)
-        self._sender.log(message, self.logs if file.log == "sync" else None)
+    def window(self, file: OpenFile) -> Window | None:
+        """Return the file's window for a program that opens it."""
+        if file.session.window is None and self._make is not None and len(self._windowed) < WINDOWS:
+            window = self._make(self._buffer.descriptor(file.file), file.extent.size)
+            window.unsure()
+            window.until(self._machine.until(file.file))
+            file.session.window, file.session.writes, file.session.size = window, 0, window.size
+            self._windowed[file.file] = file
+        self.grant(file, range(0))
+        return file.session.window
+
+    def drop_window(self, file: OpenFile) -> None:
+        """Close the window after the last program. What was written is taken before."""
+        if file.session.window is not None:
+            file.session.window.revoke_all()
+            file.session.window = None
+            if self._journal is not None:
+                self._journal.unwatch(file.file)
+            del self._windowed[file.file]
+
+    def heard(self) -> None:
+        """Renew the windows when the lease was renewed, or home was heard."""
+        for name, file in self._windowed.items():
+            if file.session.window is not None:
+                file.session.window.until(self._machine.until(name))
+
+    def windowed(self) -> list[OpenFile]:
+        """Return the files that have a window."""
+        return list(self._windowed.values())
+
+    def note_used(self) -> None:
+        """Tell the machine and the buffer which blocks were read."""
+        for file in self._windowed.values():
+            self.note_used_of(file)
+
+    def note_used_of(self, file: OpenFile) -> None:
+        """The same, of one file."""
+        native, window = self._machine.native(file.file), file.session.window
+        for first, count in window.take_used() if window is not None else ():
+            for number in range(first, first + count):
+                if self._machine.block(file.file, number).valid:
+                    self._machine.did_read(file.file, number, 1)
+                    if not native:
+                        self._buffer.used(file.file, range(number, number + 1))
+
+    def grant(self, file: OpenFile, blocks: range) -> None:
+        """A program has come to these blocks by asking; what was written before is taken."""
+        window = file.session.window
+        if window is None or file.pages.dropping:
+            return
+        now = clock.now()
+        self.allow(file)
+        writes = file.log != "sync"
+        if window.whole or not self._machine.readable(file.file, ATTRIBUTES, now):
+            return
+        if not window.exact or window.size != file.extent.size:
+            file.session.resize(window, file.extent.size)
+        if self._complete(file, now):
+            # What is behind the end is to be zeros when the file gets longer.
+            os.ftruncate(self._buffer.descriptor(file.file), file.extent.size)
+            window.grant_whole(write=writes and self._journaled(file, window, ()))
+            return
+        end = -(-file.extent.size // BLOCK)
+        first, stop = blocks.start // AROUND * AROUND, -(-blocks.stop // AROUND) * AROUND
+        around = range(first, min(stop, end) if blocks else first)
+        found = self._machine.rights(file.file, around, now)
+        if writes and any(rights.writes for rights in found):
+            writes = self._journaled(file, window, found)
+        for rights in found:
+            limit = int(min(rights.writes, UNLIMITED)) if writes else 0
+            window.grant(rights.first, rights.count, read=rights.reads, writes=limit)
+
+    def _journaled(self, file: OpenFile, window: Window, found: Iterable[Rights]) -> bool:
+        """What is written through the window is found again when this process is killed; where that
+        cannot be, programs ask. found: () for all of a native file."""
+        journal, name = self._journal, file.file
+        if journal is None:
+            return True
+        try:
+            journal.watch(name, window, file.extent)
+            if self._machine.native(name):
+                journal.native(name, self._machine.native_grant(name))
+            else:
+                written = (n for r in found if r.writes for n in range(r.first, r.first + r.count))
+                journal.granted(name, {n: self._machine.block(name, n).grant for n in written})
+        except OSError as error:
+            log.warning("file %s is not written through a window: %s", name, error)
+            return False
+        return True
+
+    def allow(self, file: OpenFile) -> None:
+        """How much may be written until the node is asked: by what home's log may lag behind, and
+        by what the policy says of block -1, whose times change with each write."""
+        window = file.session.window
+        if window is None:
+            return
+        native = self._machine.native(file.file)
+        writes = fresh = inf
+        if not native and self._machine.block(file.file, ATTRIBUTES).owned:
+            found = self._machine.rights(file.file, (ATTRIBUTES,), clock.now())
+            writes = found[0].writes if found else 0
+        if file.log == "async":
+            fresh = (LAG_BYTES - file.behind) // BLOCK
+        window.allow(writes=writes, fresh=fresh)
+
+    def _complete(self, file: OpenFile, now: float) -> bool:
+        """Whether the node alone has the file, and all of it is here."""
+        if not self._machine.native(file.file):
+            return False
+        blocks = -(-file.extent.size // BLOCK)
+        if not file.session.complete and now >= file.session.verify:
+            file.session.verify = now + VERIFY_SECONDS * (blocks // 65536 + (blocks > AROUND))
+            found = self._machine.rights(file.file, range(blocks), now)
+            file.session.complete = sum(rights.count for rights in found) == blocks
+        # What comes in answer to a request would be put over what is written meanwhile.
+        return file.session.complete and not self._machine.asking(file.file)
+
+    # Room.
+
+    def evict(self) -> None:
+        if not self._buffer.full:
+            return
+        self.note_used()
+        waiting = ((f, a) for f, of in self._held.files.items() for a in of.demand.waiting)
+        pinned = {(file, number) for file, access in waiting for number in access.blocks}
+        for file, numbers in self._buffer.surplus(pinned).items():
+            for first, count in runs(sorted(numbers)):
+                self._evict_run(file, first, count)
+            self._held.forget_evicted(file)
+
+    def _evict_run(self, file: FileId, first: int, count: int) -> None:
+        known = self._held.files.get(file)
+        if known is not None:
+            self.take_back(known, range(first, first + count), read=True)
+            known.session.complete = False
+            self._pages.forget(known, range(max(0, first), first + count))
+        for message in self._machine.release(file, first, count):
+            self._held.send(message)
+        self._buffer.brought(file, range(first, first + count))
+        unneeded = [n for n in range(first, first + count) if not self._machine.needed(file, n)]
+        for start, length in runs(unneeded):
+            self._buffer.drop(file, start, length)
+
+    # Old copies. Thread-safe, where a lock is taken.
+
+    def watch(self, file: FileId, watched: bool) -> None:
+        """Somebody may read old content of the file; or, once for each time, does so no more."""
+        with self._held.lock:
+            self._watched[file] += 1 if watched else -1
+            if self._watched[file] <= 0:
+                del self._watched[file]
+                self.forget_old(file)
+
+    def forget_old(self, file: FileId) -> None:
+        """Forget old content after a program here has cut the file or made a hole in it, or when
+        nobody watches it."""
+        with self._held.lock:
+            for key in [key for key in self._old if key[0] == file]:
+                del self._old[key]
+
+    def clear_old(self) -> None:
+        """Forget all old content at the end of a membership."""
+        self._old.clear()
+
+    def keep_old(self, file: OpenFile | None, message: Message) -> None:
+        """Keep the content of blocks that home takes away, for relaxed reads."""
+        if file is None or file.file not in self._watched:
+            return
+        for number in message.numbers if isinstance(message, Invalidate | Recall) else ():
+            content = self._latest(file, number)
+            if content is None:
+                continue
+            self._old.pop((file.file, number), None)
+            self._old[file.file, number] = OldCopy(content, clock.now())
+            if len(self._old) > OLD_BLOCKS:
+                self._old.popitem(last=False)
+
+    def read_old(self, file: OpenFile, offset: int, size: int, seconds: float) -> bytes | None:
+        """As many of these bytes as the file has, as they were at most so many seconds ago. Asks
+        nobody: None where a part of that is not here. Raises OSError for a file that is refused."""
+        with self._held.lock:
+            file.require()
+            self.absorb(file)
+            return self._read_old(file, offset, size, seconds)
+
+    def _read_old(self, file: OpenFile, offset: int, size: int, seconds: float) -> bytes | None:
+        since = clock.now() - seconds
+        extent = self._old_block(file, ATTRIBUTES, since)
+        if extent is None:
+            return None
+        end = min(offset + size, Extent.unpack(extent).size)
+        if end <= offset:
+            return b""
+        first, last = offset // BLOCK, (end - 1) // BLOCK
+        pieces = []
+        for number in range(first, last + 1):
+            content = self._old_block(file, number, since)
+            if content is None:
+                return None
+            pieces.append(content)
+        return b"".join(pieces)[offset - first * BLOCK : end - first * BLOCK]
+
+    def drop_stale(self, file: OpenFile) -> None:
+        """What may be old by the share's own relaxation is not read any more. It is home's as well,
+        so nobody is told."""
+        with self._held.lock:
+            file.session.withdraw_all()
+            self.absorb(file)
+            for number in self._machine.numbers(file.file):
+                if self._machine.block(file.file, number).expires < inf:
+                    self._machine.release(file.file, number, 1)
+
+    def _old_block(self, file: OpenFile, number: int, since: float) -> bytes | None:
+        latest = self._latest(file, number)
+        if latest is not None:
+            return latest
+        old = self._old.get((file.file, number))
+        return old.content if old is not None and old.latest >= since else None
+
+    def _latest(self, file: OpenFile, number: int) -> bytes | None:
+        if not self.readable(file, number):
+            return None
+        if number == ATTRIBUTES:
+            return file.extent.pack()
+        return self.get(file, number * BLOCK, BLOCK)

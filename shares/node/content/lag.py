@@ -5,12 +5,10 @@
 from __future__ import annotations
 
 import errno
-import threading
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from shares.node.hub.hub import Hub
 from shares.protocol import BLOCK, Done, FileId, Log, Message, NodeMachine, Refused
 
 LAG_BYTES = 16 << 20
@@ -25,39 +23,6 @@ HOT = 5
 
 Replies = list[Message | OSError]
 """Empty until the reply to a request, or why there is none, has come."""
-
-
-class LogLag:
-    """Writes that are sent to home's log, and that nobody waits for until there are LAG_BYTES.
-    lock: is held around `begin`, `post` and `bounded`, and told when something is confirmed."""
-
-    def __init__(self, lock: threading.Condition) -> None:
-        self._lock = lock
-        self.begin()
-
-    def begin(self) -> None:
-        """A new membership: what was sent before goes home in another way."""
-        self._sent = self._confirmed = self._asked = 0
-        self._hub: Hub | None = None
-
-    def post(self, hub: Hub, message: Log) -> None:
-        self._sent += len(message.data)
-        self._hub = hub
-        if self._sent - self._asked < CONFIRMED_BYTES:
-            hub.post(message)
-            return
-        self._asked = upto = self._sent
-
-        def confirmed(_: Message | OSError) -> None:
-            with self._lock:
-                if hub is self._hub:
-                    self._confirmed = max(self._confirmed, upto)
-                self._lock.notify_all()
-
-        hub.post(message, confirmed, confirmed)
-
-    def bounded(self) -> bool:
-        return self._sent - self._confirmed <= LAG_BYTES
 
 
 def settle(logs: Iterable[tuple[Log, Replies]], pending: list[Replies]) -> None:

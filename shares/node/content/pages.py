@@ -28,7 +28,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ from math import inf
 
 from shares.node import clock
 from shares.node.content.access import Access, OpenFile, Read
-from shares.node.content.windows import Windows
+from shares.node.content.holdings import Holdings
 from shares.protocol import (
     BLOCK,
     UNCUT,
@@ -46,7 +46,6 @@ from shares.protocol import (
     Invalidate,
     Keep,
     Message,
-    NodeMachine,
     Recall,
     Update,
 )
@@ -82,18 +81,10 @@ class Held:
 class Pages:
     """Of one node. With the lock of its content held, where nothing else is said."""
 
-    def __init__(
-        self,
-        lock: threading.Condition,
-        machine: NodeMachine,
-        windows: Windows,
-        answer: Callable[[Message, Reply], None],
-    ) -> None:
+    def __init__(self, held: Holdings, answer: Callable[[Message, Reply], None]) -> None:
         """answer: is called with the lock held for each message that was held, in the order in
         which those of a file came."""
-        self._lock = lock
-        self._machine = machine
-        self._windows = windows
+        self._lock, self._machine, self._files = held.lock, held.machine, held.files
         self._answer = answer
         self._drop: Drop | None = None
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="pages")
@@ -118,9 +109,9 @@ class Pages:
         """No program has it open, so none has it mapped: nobody sees these pages any more. The
         kernel reads them anew for the next mapping. Without the lock."""
         with self._lock:
-            file.paged = False
-            if file.granted is not None:
-                file.granted.take_paged()
+            file.pages.there = False
+            if file.session.window is not None:
+                file.session.window.take_paged()
 
     @contextmanager
     def cutting(self, file: OpenFile | None) -> Iterator[None]:
@@ -129,12 +120,12 @@ class Pages:
             yield
             return
         with self._lock:
-            file.cutting += 1
+            file.pages.cutting += 1
         try:
             yield
         finally:
             with self._lock:
-                file.cutting -= 1
+                file.pages.cutting -= 1
 
     # Messages of home's.
 
@@ -146,8 +137,8 @@ class Pages:
         waits = False
         if blocks and self._has_pages(file):
             # Else a page that is dropped is read again through it before the answer.
-            self._windows.withdraw(file, blocks, read=True)
-            waits = waited_for(message) and not file.cutting
+            file.session.withdraw(blocks, read=True)
+            waits = waited_for(message) and not file.pages.cutting
             waits = waits and not self._machine.relaxed(file.file)
         elif not queue:
             return False
@@ -158,12 +149,12 @@ class Pages:
         return True
 
     def _enqueue(self, file: OpenFile, held: Held) -> None:
-        file.dropping += 1
+        file.pages.dropping += 1
         self._held[file.file].append(held)
         if held.dropped:  # nothing to wait for, but its turn
             self._submit(file.file, held.blocks, None)
             return
-        under_way = any(a.pages and overlap(a.blocks, held.blocks) for a in file.waiting)
+        under_way = any(a.pages and overlap(a.blocks, held.blocks) for a in file.demand.waiting)
         held.until += CONTENDED_SECONDS if under_way else PATIENCE_SECONDS
         self._submit(file.file, held.blocks, held)
         self._look.set()
@@ -173,7 +164,7 @@ class Pages:
         queue = self._held.get(file, [])
         while queue and (queue[0].dropped or queue[0].until <= time.monotonic()):
             held = queue.pop(0)
-            held.file.dropping -= 1
+            held.file.pages.dropping -= 1
             if not held.dropped:
                 log.info("some pages of %s are dropped after home was answered", file)
             self._answer(held.message, held.reply)
@@ -184,7 +175,7 @@ class Pages:
         """Nobody waits for these answers any more, and nothing here is good any more."""
         for queue in self._held.values():
             for held in queue:
-                held.file.dropping -= 1
+                held.file.pages.dropping -= 1
         self._held.clear()
 
     # Accesses.
@@ -193,7 +184,7 @@ class Pages:
         """Whether a read of pages is not to go on yet, since these are being dropped."""
         if not isinstance(access, Read) or not access.pages:
             return False
-        access.file.paged = True
+        access.file.pages.there = True
         return self.is_waited_for(access)
 
     def is_waited_for(self, access: Access) -> bool:
@@ -214,10 +205,10 @@ class Pages:
         if self._has_pages(file):
             self._submit(file.file, blocks, None)
 
-    def look(self, files: Iterable[OpenFile]) -> None:
-        """A heartbeat is due. Pages are not used for longer than the copies that they are of."""
+    def look(self) -> None:
+        """Before a heartbeat: pages are used for no longer than the copies that they show."""
         now = clock.now()
-        for file in files:
+        for file in self._files.values():
             name = file.file
             lapsed = now > self._machine.until(name)
             if self._machine.relaxed(name) or (lapsed and name not in self._lapsed):
@@ -227,7 +218,7 @@ class Pages:
     # Threads.
 
     def _has_pages(self, file: OpenFile) -> bool:
-        return file.paged or (file.granted is not None and file.granted.paged)
+        return file.pages.there or (file.session.window is not None and file.session.window.paged)
 
     def _submit(self, file: FileId, blocks: range, held: Held | None) -> None:
         if not blocks:

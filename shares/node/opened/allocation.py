@@ -57,4 +57,4 @@ class Allocation:
             return
         with self._content.pages.cutting(file):
             self._home.get().allocate(file.file, mode, offset, end - offset)
-        self._content.old.cut(file.file)
+        self._content.copies.forget_old(file.file)

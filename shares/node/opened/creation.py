@@ -67,7 +67,7 @@ class Creation:
     ) -> tuple[Entry, Handle]:
         names, began, hub = self._names.mark(), self._uses.number(), self._home.get()
         exclusive = bool(flags & os.O_EXCL)
-        with self._content.admission.opening(), self._ahead.asking(parent) as own:
+        with self._content.table.opening(), self._ahead.asking(parent) as own:
             try:
                 made, opened = hub.create(parent, checked(name), mode, uid, gid, exclusive)
             except OSError:
@@ -114,7 +114,7 @@ class Creation:
             self._last.used(file, parent, name)
             attributes = new_attributes(making, own)
             with self._uses.locked(file) as use:
-                opened = use.file = self._content.admission.make(file, attributes)
+                opened = use.file = self._content.table.make(file, attributes)
                 use.writes = True
                 self._handles.used(file, use)
             hub = self._home.latest
@@ -133,7 +133,7 @@ class Creation:
             self._refused(making, found)
             return
         made, opened = found
-        known = self._content.admission.made(making.file, opened, hub)
+        known = self._content.table.made(making.file, opened, hub)
         self._statics.set(known, mark, opened.attributes)
         self._names.claimed(mark, making.folder, made.folder)
         self._heartbeat.relaxed(opened.relaxation)
@@ -149,7 +149,7 @@ class Creation:
         log.error("home has not made %r, which was made here: %s", making.name, why)
         self._names.gone(making.file)
         self._names.attributes_changed(making.folder)
-        self._content.admission.refuse(making.file, why)
+        self._content.table.refuse(making.file, why)
         use = self._uses.known(making.file)
         self._ahead.answered(making.file)
         if use is not None:
@@ -168,7 +168,7 @@ class Creation:
             if isinstance(found, OSError):
                 self._refused(making, found)
             else:
-                self._content.admission.made_before(making.file, found)
+                self._content.table.made_before(making.file, found)
                 self._ahead.answered(making.file)
 
 

@@ -50,7 +50,7 @@ class FileHandles:
         foresight: Foresight | None,
     ) -> None:
         self._home, self._names, self._ahead, self._uses = home, names, ahead, uses
-        self._content, self._write_back = content, content.write_back
+        self._content, self._table = content, content.table
         self._marks, self._opener = marks, opener
         self._heartbeat, self._foresight = heartbeat, foresight
 
@@ -80,7 +80,7 @@ class FileHandles:
         """With the use's lock held: one handle more."""
         self._uses.opened(file, use)
         if use.file is not None:
-            self._write_back.used(use.file)
+            self._table.used(use.file)
         use.leaves = False  # who opens the file elsewhere now engages it anew
 
     @contextmanager
@@ -143,8 +143,8 @@ class FileHandles:
             self._uses.rests(file, use)
             self._content.pages.unmapped(use.file)
             if use.writes:
-                self._write_back.settle(file)
-                if self._write_back.keep(file):
+                self._table.settle(file)
+                if self._table.keep(file):
                     self._say_written(file, use)
             if use.leaves:
                 self._uses.look.set()
@@ -171,12 +171,12 @@ class FileHandles:
 
     def _close(self, file: FileId, use: Use) -> None:
         """With the use's lock held. Where home is not reached, the file stays open."""
-        self._write_back.give_back(file)
-        if self._write_back.gives(file):
+        self._table.give_back(file)
+        if self._table.gives(file):
             self._heartbeat.confirm(0.0)
-            self._write_back.await_given(file)
+            self._table.await_given(file)
         self._uses.closed(file, use)
-        self._write_back.closed(file)
+        self._table.closed(file)
         self._marks.closed(file)
         self._names.closed(file)
         if self._foresight is not None:
@@ -187,7 +187,7 @@ class FileHandles:
 
         def closed(attributes: Attributes | OSError | None) -> None:
             if self._content.goes_by(hub):
-                self._write_back.closed_at_home(file)
+                self._table.closed_at_home(file)
             if isinstance(attributes, Attributes) and attributes.file == file:
                 self._names.learn_attributes(mark, attributes)
 
@@ -198,8 +198,8 @@ class FileHandles:
         use.writes = False
         opened = use.file
         assert opened is not None
-        opened.spoken += 1
-        told = partial(self._write_back.told, opened, opened.spoken)
+        opened.rest.spoken += 1
+        told = partial(self._table.told, opened, opened.rest.spoken)
         self._home.latest.written(told, file)
         self._uses.say(use)
 
@@ -216,8 +216,8 @@ class FileHandles:
             if not use.wanted:
                 self._close(file, use)
                 return True
-            self._write_back.note_times(use.file)
-            self._write_back.sync(use.file)
+            self._table.note_times(use.file)
+            self._table.sync(use.file)
             return False
 
     def mark(self, file: FileId, mark: str) -> None:
@@ -226,7 +226,7 @@ class FileHandles:
         use = self._uses.of(file)
         with use.lock:
             if use.file is not None:
-                self._write_back.settle(file)
+                self._table.settle(file)
                 if not use.wanted:
                     self._close(file, use)
             self._home.get().mark(file, mark)
@@ -266,11 +266,11 @@ class FileHandles:
         else:
             with self.held(file) as opened:
                 if opened is not None and opened.log != "off":
-                    self._write_back.sync(opened)
+                    self._table.sync(opened)
 
     def _written(self, file: FileId, use: Use) -> None:
         """Other nodes may remember its size and times again."""
         with use.lock:
             if use.file is not None and use.writes and not use.wanted:
-                self._write_back.settle(file)
+                self._table.settle(file)
                 self._say_written(file, use)

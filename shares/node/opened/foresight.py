@@ -121,7 +121,7 @@ class Foresight:
             try:
                 hub = self._hub()
                 for file, _, attributes, _ in wanted:
-                    self._content.admission.ask_ahead(file, attributes, hub)
+                    self._content.table.ask_ahead(file, attributes, hub)
                 answers = hub.open_all([file for file, *_ in wanted])
                 if len(answers) != len(wanted):
                     answers = [None] * len(wanted)
@@ -145,11 +145,11 @@ class Foresight:
         attributes = self._names.attributes(file)
         if use is None or use.file is not None or attributes is None:
             return None
-        held.enter_context(self._content.admission.opening(file))
+        held.enter_context(self._content.table.opening(file))
         return file, use, attributes, self._names.opening(file)
 
     def _give_up(self, file: FileId, hub: Hub) -> None:
         """Home has not opened it."""
-        if self._content.admission.unasked(file):
+        if self._content.table.unasked(file):
             hub.close(lambda _: None, file)
         self._names.closed(file)

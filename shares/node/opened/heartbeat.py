@@ -64,7 +64,7 @@ class Heartbeat:
             hub.ping(partial(self._pinged, hub, clock.now() + self._lease[1]))
         if self._beats is hub:
             return
-        self._content.write_back.collect()
+        self._content.table.collect()
         self._beats = hub
         self._send(hub)
 

@@ -42,7 +42,7 @@ class LatestAttributes:
     def of(self, file: FileId) -> Attributes:
         with self._handles.held(file) as opened:
             if opened is not None:
-                self._content.write_back.await_told(opened)
+                self._content.table.await_told(opened)
                 return self._of_open(opened)
         known = self._names.attributes(file)
         if known is None:

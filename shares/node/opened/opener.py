@@ -34,25 +34,25 @@ class Opener:
     def open(self, file: FileId, use: Use, *, writes: bool, cut: bool = False) -> OpenFile:
         """cut: home makes it empty before; that is asked once, or what others write after it might
         be cut off as well."""
-        admission = self._content.admission
+        table = self._content.table
         remembered = None if writes or use.file else self._names.attributes(file)
         mark = self._names.opening(file)
 
         def uncut(hub: Hub) -> tuple[Hub, Opened]:
             if remembered is not None:
-                admission.ask_ahead(file, remembered, hub)
+                table.ask_ahead(file, remembered, hub)
             return hub, hub.open(file, writes, False)
 
-        with admission.opening(file):
+        with table.opening(file):
             try:
                 if cut:
                     hub = self._home.get()
-                    admission.expect_cut(file)
+                    table.expect_cut(file)
                     opened = hub.open(file, writes, cut)
                 else:
                     hub, opened = self._home.ask(uncut)
             except OSError:
-                if admission.unasked(file):
+                if table.unasked(file):
                     self._home.latest.close(lambda _: None, file)
                 if use.file is None:
                     self._names.closed(file)
@@ -64,7 +64,7 @@ class Opener:
         self, file: FileId, use: Use, opened: Opened, hub: Hub, mark: int, *, writes: bool
     ) -> OpenFile:
         """Home has opened the file for this node."""
-        use.file = self._content.admission.opened(file, opened, hub)
+        use.file = self._content.table.opened(file, opened, hub)
         self._statics.set(use.file, mark, opened.attributes)
         self._heartbeat.relaxed(opened.relaxation)
         self._marks.opened(file, opened.relaxation, opened.mark)

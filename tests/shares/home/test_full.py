@@ -206,7 +206,7 @@ def test_a_write_without_room_is_an_error_and_not_the_connections_end(small: AtT
     with pytest.raises(OSError) as caught:
         small.node.write(handle, 0, b"new" * 10 * BLOCK)
     assert caught.value.errno == errno.ENOSPC
-    assert not small.node.content._files[file].waiting
+    assert not small.node.content._files[file].demand.waiting
     caller = small.member.membership._caller.duplex
     assert caller.connected
     assert small.other.read(other, 0, len(BYTES)) == BYTES

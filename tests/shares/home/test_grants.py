@@ -93,7 +93,7 @@ def test_what_a_node_gave_before_is_not_put_over_what_another_one_wrote_later(
         one.node.write(first, 0, b"before")
         two.node.write(second, 0, b"later!")
         with two.node.handles.using(second) as opened:
-            two.node.content.write_back.sync(opened)  # home has it, and the node knows that
+            two.node.content.table.sync(opened)  # home has it, and the node knows that
         home.begin_again()
         assert eventually(lambda: len(home.share.sessions) == 2)
         assert one.node.read(first, 0, 6) == two.node.read(second, 0, 6) == b"later!"

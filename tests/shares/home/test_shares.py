@@ -327,7 +327,7 @@ def test_a_node_says_which_files_home_is_behind_of_and_since_when(home: LocalHom
     (found,) = node.status()["files"]
     assert (found["path"], found["home_is_behind_bytes"]) == ("deep/file", 3 * BLOCK)
     assert 0.3 <= found["home_is_behind_seconds"] <= time.monotonic() - began
-    node.content.write_back.sync(node.content._files[found["file"]])
+    node.content.table.sync(node.content._files[found["file"]])
     (found,) = node.status()["files"]
     assert (found["home_is_behind_blocks"], found["home_is_behind_seconds"]) == (0, 0.0)
     node.write(handle.number, 0, bytes(BLOCK))

@@ -420,8 +420,8 @@ def test_with_the_log_policy_sync_home_has_what_was_closed(home: LocalHome) -> N
 def test_who_closes_waits_when_much_is_on_its_way(
     home: LocalHome, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.node.content.sending.LAG_BYTES", 0)
-    room = node.content._sender.room
+    monkeypatch.setattr("shares.node.content.holdings.LAG_BYTES", 0)
+    room = node.content._held.room
     _, handle = node.create(ROOT, b"file", 0o644, os.O_WRONLY, UID, GID)
     other = node.open(write(node, b"other"), os.O_RDONLY).number
     node.flush(other, 0)

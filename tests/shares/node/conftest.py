@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shares.node import Buffer, Hub, Membership, Node
-from shares.node.content.windows import Make
+from shares.node.content.copies import Make
 from shares.protocol import Message, NodeId
 from tests.shares.home.homes import Line, LocalHome
 

@@ -38,7 +38,7 @@ def make(node: Node, content: bytes = b"content") -> FileId:
 def under_way(node: Node, name: str, call: Callable[[], Any]) -> Iterator[list[Any]]:
     """Within this the call has come to that method of the node's content, and waits there. What is
     yielded has its result afterwards."""
-    content: Any = node.content if hasattr(node.content, name) else node.content.write_back
+    content: Any = node.content if hasattr(node.content, name) else node.content.table
     real, there, free = getattr(content, name), threading.Event(), threading.Event()
     caller = threading.Thread(target=lambda: results.append(call()))
 

@@ -377,7 +377,7 @@ def test_a_part_of_a_block_is_not_written_where_the_rest_never_came(join: Join) 
     other = two.open(file, READ_WRITE).number
     two.attributes(file, other)
     watched(two).cut()
-    waiting = two.content._files[file].waiting
+    waiting = two.content._files[file].demand.waiting
     gives_up = threading.Thread(target=refused, args=(two, other, bytes(BLOCK)))
     gives_up.start()
     assert eventually(lambda: len(waiting) == 1)
@@ -433,8 +433,8 @@ def test_a_write_whose_log_was_lost_is_judged_by_what_home_takes(
 def test_writes_wait_when_homes_log_is_too_far_behind(
     join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shares.node.content.lag.LAG_BYTES", 8 * BLOCK)
-    monkeypatch.setattr("shares.node.content.lag.CONFIRMED_BYTES", 2 * BLOCK)
+    monkeypatch.setattr("shares.node.content.holdings.LAG_BYTES", 8 * BLOCK)
+    monkeypatch.setattr("shares.node.content.holdings.CONFIRMED_BYTES", 2 * BLOCK)
     one, two = join(wait=0.5), join()
     file, handle = make(one, content=bytes(BLOCK))
     two.open(file, os.O_RDONLY)

@@ -358,11 +358,11 @@ def test_a_file_as_long_as_homes_log_may_lag_is_written_again_without_asking(
 ) -> None:
     """What had been asked for and flushed counted on: each pass asked, and waited for a flush."""
     blocks = 16
-    for module in ("windows", "content"):
+    for module in ("copies", "content"):
         monkeypatch.setattr(f"shares.node.content.{module}.LAG_BYTES", blocks * BLOCK)
     one = mount()
-    collect = one.node.content.write_back.collect
-    monkeypatch.setattr(one.node.content.write_back, "collect", lambda: None)  # by heartbeats
+    collect = one.node.content.table.collect
+    monkeypatch.setattr(one.node.content.table, "collect", lambda: None)  # by heartbeats
     handle = one.open()
     for turn in range(5):
         if turn == 1:

@@ -1,9 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a node sends home of content, and what becomes of it: logged writes, pushes, releases.
-
-All of it with the content's lock held, but for what waits.
-"""
+"""The blocks that a node holds, and their way home: logged writes, pushes, flushes, releases."""
 
 from __future__ import annotations
 
@@ -17,12 +14,14 @@ from math import inf
 
 from shares.node import clock
 from shares.node.content.access import OpenFile
-from shares.node.content.lag import LAG_BYTES, LogLag, Replies
+from shares.node.content.buffer import Buffer
+from shares.node.content.lag import CONFIRMED_BYTES, LAG_BYTES, Replies
 from shares.node.extent import Extent
 from shares.node.hub.hub import Hub
 from shares.node.journal.journal import Journal
 from shares.protocol import (
     ATTRIBUTES,
+    BLOCK,
     Carrier,
     Done,
     FileId,
@@ -47,41 +46,107 @@ FLUSHED = 4096
 REFUSED = "home went on without what was written here"
 
 
-class Sender:
-    """Of one node's machine.
+class Holdings:
+    """The state of one node's content, and the owner of its lock. Every method but `flush`,
+    `wait_for` and `wait_until` is called with the lock held.
 
-    changed: the content's lock, told when something came. hub: of the latest membership. traffic:
-    messages that were sent and came, by kind; bytes: of their content
+    lock: is notified of whatever comes. files: those that are open, and closed ones of which
+    something is left. expected: files that home is asked to open, whose content comes before.
+    policies: the names of the coherence policies that home applies. under_way: requests without a
+    reply, by file. hub: of the latest membership. traffic: messages that were sent and came, by
+    kind; bytes: of their content. wait: as for Content; go_on: has the accesses to a file look
+    again
     """
 
     def __init__(
         self,
-        changed: threading.Condition,
-        machine: NodeMachine,
-        block: Callable[[FileId, int], bytes],
-        go_on: Callable[[FileId], None],
         hub: Hub,
+        buffer: Buffer,
         wait: float | None,
-        journal: Journal | None = None,
+        journal: Journal | None,
+        go_on: Callable[[FileId], None],
     ) -> None:
-        """block: the content of a block; go_on: has the accesses to a file look again; wait: as
-        for Content."""
-        self.changed = changed
-        self._machine = machine
-        self._block = block
-        self._go_on = go_on
-        self.hub = hub
-        self._wait = wait
-        self._journal = journal
-        self._logs: dict[int, tuple[Log, Replies]] = {}
-        self._lag = LogLag(changed)
+        self.lock = threading.Condition()
+        self.machine, self.buffer, self.journal = NodeMachine(), buffer, journal
+        self.hub, self.wait, self.go_on = hub, wait, go_on
+        self.files: dict[FileId, OpenFile] = {}
+        self.expected: set[FileId] = set()
+        self.policies: dict[FileId, str] = {}
+        self.under_way: Counter[FileId] = Counter()
         self.traffic: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
+        self._logs: dict[int, tuple[Log, Replies]] = {}
+        self._sent = self._confirmed = self._asked = 0  # bytes of logged writes that go unwaited
         self._going = 0
         self._unanswered: Counter[FileId] = Counter()
         self._unanswered_since: dict[FileId, float] = {}
         self._failures: dict[FileId, OSError] = {}
         self._over: OSError | None = None
+
+    # Files.
+
+    def block(self, file: FileId, number: int) -> bytes:
+        """Return the block's content here."""
+        if number == ATTRIBUTES:
+            return self.files[file].extent.pack()
+        return self.buffer.read(file, number * BLOCK, BLOCK)
+
+    def unconfirmed(self, file: FileId, number: int) -> bool:
+        """Return whether home may lack what was written to the block here."""
+        block = self.machine.block(file, number)
+        return block.dirty or block.given > 0
+
+    def store(self, message: Carrier, numbers: set[int]) -> None:
+        """Put content that came for these blocks where it belongs. Raises IntegrityError, and
+        OSError if this node's disk does not take it."""
+        file = self.files.get(message.file)
+        for number, data in content(message):
+            if file is None or number not in numbers:
+                continue
+            if number == ATTRIBUTES:
+                file.extent = Extent.unpack(data)
+            else:
+                self.buffer.write(message.file, number * BLOCK, data)
+                self.buffer.brought(message.file, range(number, number + 1))
+
+    def unexpect(self, file: FileId | None) -> None:
+        """Home is not asked to open it any more; if it has not, nothing is kept."""
+        if file in self.expected:
+            self.expected.discard(file)
+            self.machine.forget(file)
+            self.buffer.forget(file)
+            del self.files[file]
+
+    def forget(self, file: FileId) -> None:
+        """Nothing of it is kept."""
+        self.machine.forget(file)
+        self.buffer.forget(file)
+        if self.journal is not None:
+            self.journal.forget(file)
+        del self.files[file]
+        self.policies.pop(file, None)
+        self.under_way.pop(file, None)
+
+    def forget_closed(self, file: OpenFile) -> None:
+        """What was native when it was closed here is so no more. Not while a file is opened: what
+        home has just said of this one may be later than the answer to that."""
+        if not file.rest.closed or self.machine.opens or self.machine.native(file.file):
+            return
+        if not any(self.machine.needed(file.file, n) for n in self.machine.numbers(file.file)):
+            self.forget(file.file)
+
+    def forget_evicted(self, file: FileId) -> None:
+        """What was native when it was closed here may be so still, but nothing of it is left."""
+        known = self.files.get(file)
+        if known is None or not known.rest.closed or self.machine.opens:
+            return
+        extent = self.machine.block(file, ATTRIBUTES)
+        numbers = (number for number in self.machine.numbers(file) if number >= 0)
+        if extent.dirty or extent.given or any(self.machine.needed(file, n) for n in numbers):
+            return
+        self.forget(file)
+
+    # A membership.
 
     def begin(self, hub: Hub) -> list[tuple[Log, Replies]]:
         """A new membership. Logged writes that the last one has not confirmed, for `settle`."""
@@ -90,12 +155,8 @@ class Sender:
         self._going = 0
         self._unanswered.clear()
         self._unanswered_since.clear()
-        self._lag.begin()
+        self._sent = self._confirmed = self._asked = 0
         return list(logs.values())
-
-    def bounded(self) -> bool:
-        """Whether home's log is not too far behind."""
-        return self._lag.bounded()
 
     @property
     def connected(self) -> bool:
@@ -116,9 +177,9 @@ class Sender:
         """Whether not too much content is on its way to home."""
         return self._going <= LAG_BYTES
 
-    def limit_wait(self, seconds: float) -> None:
-        """So long is waited at most for a home that is not reached."""
-        self._wait = seconds
+    def bounded(self) -> bool:
+        """Return whether home's log is not too far behind."""
+        return self._sent - self._confirmed <= LAG_BYTES
 
     def since(self, file: FileId) -> float:
         """When the first content was sent that home has not answered, by the clock; inf: all is."""
@@ -133,9 +194,11 @@ class Sender:
         return self._failures.pop(file, None)
 
     @property
-    def unconfirmed(self) -> int:
-        """Logged writes that are waited for."""
+    def unlogged(self) -> int:
+        """The number of logged writes that are waited for."""
         return len(self._logs)
+
+    # Content on its way.
 
     def log(self, message: Log, to: list[Replies] | None) -> None:
         """Before the push that the write makes, and so accepted by home. to: where the reply that
@@ -143,17 +206,17 @@ class Sender:
         hub = self.hub
         self.count(message)
         if to is None:
-            self._lag.post(hub, message)
+            self._post_log(hub, message)
             return
         file, number = message.file, message.first
-        self._machine.log_sent(file, number)
+        self.machine.log_sent(file, number)
         generation = self._giving(file, (number,))
         replies: Replies = []
         to.append(replies)
         self._logs[id(replies)] = (message, replies)
 
         def logged(reply: Message | OSError) -> None:
-            with self.changed:
+            with self.lock:
                 lost = isinstance(reply, OSError) and not hub.connected
                 if hub is not self.hub or lost:
                     return  # what the node brings to its next membership says what became of it
@@ -161,17 +224,33 @@ class Sender:
                 replies.append(reply)
                 if isinstance(reply, Done):
                     self._at_home(file, (number,), generation)
-                self._machine.log_done(file, number)
-                self._go_on(file)
+                self.machine.log_done(file, number)
+                self.go_on(file)
 
         hub.post(message, logged, logged)
+
+    def _post_log(self, hub: Hub, message: Log) -> None:
+        """Send a write to home's log without waiting for it. Home confirms now and then."""
+        self._sent += len(message.data)
+        if self._sent - self._asked < CONFIRMED_BYTES:
+            hub.post(message)
+            return
+        self._asked = upto = self._sent
+
+        def confirmed(_: Message | OSError) -> None:
+            with self.lock:
+                if hub is self.hub:
+                    self._confirmed = max(self._confirmed, upto)
+                self.lock.notify_all()
+
+        hub.post(message, confirmed, confirmed)
 
     def send(self, message: Push | Flush | Release) -> Replies:
         """Fill and post it. What is returned gets the reply when that has come."""
         generation = self._giving(message.file, message.fresh)
-        message, hub = filled(message, self._block), self.hub
+        message, hub = filled(message, self.block), self.hub
         file = message.file
-        given = {number: self._machine.block(file, number).given for number in message.fresh}
+        given = {number: self.machine.block(file, number).given for number in message.fresh}
         replies: Replies = []
         self.count(message)
         self._going += len(message.data)
@@ -179,7 +258,7 @@ class Sender:
         self._unanswered_since.setdefault(file, clock.now())
 
         def replied(reply: Message | OSError) -> None:
-            with self.changed:
+            with self.lock:
                 replies.append(reply)
                 if isinstance(reply, Refused):
                     log.warning("home went on without blocks %s of %s", reply.refused, reply.file)
@@ -194,9 +273,9 @@ class Sender:
                 if hub is self.hub and not isinstance(reply, OSError):
                     self._at_home(file, message.fresh, generation)
                     for number, sent in given.items():
-                        if self._machine.block(file, number).given == sent:
-                            self._machine.arrived(file, number)
-                self.changed.notify_all()
+                        if self.machine.block(file, number).given == sent:
+                            self.machine.arrived(file, number)
+                self.lock.notify_all()
 
         hub.post(message, replied, replied)
         return replies
@@ -206,8 +285,8 @@ class Sender:
         connection is bounded. wait: for the last one as well. What is written while that one is
         under way is left, or a program that writes on would keep this from ending."""
         while True:
-            with self.changed:
-                flushes = self._machine.flush(file.file, FLUSHED)
+            with self.lock:
+                flushes = self.machine.flush(file.file, FLUSHED)
                 pending = [self.send(message) for message in flushes]
                 file.behind = 0
             last = sum(message.count for message in flushes) < FLUSHED
@@ -217,38 +296,38 @@ class Sender:
                 return
 
     def _giving(self, file: FileId, numbers: tuple[int, ...]) -> int:
-        if self._journal is None:
+        if self.journal is None:
             return 0
         sized = ATTRIBUTES in numbers
-        extent = Extent.unpack(self._block(file, ATTRIBUTES)) if sized else None
-        return self._journal.giving(file, numbers, extent)
+        extent = Extent.unpack(self.block(file, ATTRIBUTES)) if sized else None
+        return self.journal.giving(file, numbers, extent)
 
     def _at_home(self, file: FileId, numbers: tuple[int, ...], generation: int) -> None:
-        if self._journal is not None:
+        if self.journal is not None:
             try:
-                self._journal.at_home(file, numbers, generation)
+                self.journal.at_home(file, numbers, generation)
             except OSError as error:
                 log.error("the journal: %s; content of %s may be sent again", error, file)
 
     def _set_aside(self, message: Carrier, refused: tuple[int, ...]) -> None:
         """It counts as at home when it is kept beside the file's content there."""
-        if self._journal is not None:
+        if self.journal is not None:
             blocks = {number: data for number, data in content(message) if number in refused}
-            self._journal.set_aside(message.file, blocks)
+            self.journal.set_aside(message.file, blocks)
 
     def brought(self, releases: Iterable[Release], pending: list[Replies]) -> None:
         """What a node had written is answered in its new membership. Where home goes on with its
         own size of a file, it cuts off what it has taken behind that: so all is set aside."""
-        if self._journal is None:
+        if self.journal is None:
             return
         refused = [r for replies in pending for r in replies if isinstance(r, Refused)]
         sized = {reply.file for reply in refused if ATTRIBUTES in reply.refused}
         for message in releases:
             if message.file in sized:
                 numbers = [number for number in message.fresh if number != ATTRIBUTES]
-                blocks = {number: self._block(message.file, number) for number in numbers}
-                self._journal.set_aside(message.file, blocks)
-        self._journal.brought()
+                blocks = {number: self.block(message.file, number) for number in numbers}
+                self.journal.set_aside(message.file, blocks)
+        self.journal.brought()
 
     def _note_failure(self, reply: Message | OSError, file: FileId) -> None:
         """Where home is not reached it is brought to the next membership. What its disk has no room
@@ -279,13 +358,13 @@ class Sender:
         """Without the lock, with which the condition is asked. Raises OSError: EIO, or why nobody
         takes anything any more."""
         since = time.monotonic()
-        with self.changed:
+        with self.lock:
             while not condition():
                 self.require_home()
-                self.changed.wait(LOOK_SECONDS)
+                self.lock.wait(LOOK_SECONDS)
                 now = time.monotonic()
                 since = now if self.hub.connected else since
-                if self._wait is not None and now - since > self._wait:
+                if self.wait is not None and now - since > self.wait:
                     raise OSError(errno.EIO, "home is not reached")
 
     def count(self, message: Message) -> None:
