@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """WebDAV's lists of properties (RFC 4918, sections 9.1 and 14.16), changed on the way through.
 
-Addresses in them are the service's and become those at which the program asked. A file that is held
-is listed as if it were there. What comes from either side is hostile: a document with a type
-declaration is refused, as entities are declared there.
+The addresses in them are the service's. Uplink changes them to those at which the program asked.
+It lists held files as if the service had them. Both sides are hostile: a document that declares a
+type is refused, because it could declare entities.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import xml.etree.ElementTree as Tree
 from collections.abc import Callable, Iterable, Iterator
@@ -17,10 +18,10 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from html import escape, unescape
 from urllib.parse import quote, unquote, urlsplit
+from xml.parsers import expat
 
 from satchel.errors import IntegrityError
 
-_HREF = re.compile(rb"(<(?:[\w.-]+:)?href(?:\s[^<>]*)?>\s*)([^<]*?)(\s*</)", re.IGNORECASE)
 _PROP_END = re.compile(rb"(</(?:[\w.-]+:)?prop\s*>)")
 _DAV = "{DAV:}"
 
@@ -43,21 +44,31 @@ class Entry:
 
 
 def rewrite_hrefs(body: bytes, change: Callable[[str], str]) -> bytes:
-    """The document with every address changed; nothing else of it."""
+    """Return the document with every address changed, and nothing else of it. Addresses stay after
+    an error in the XML. One with other markup in it, such as CDATA, may stay."""
+    parser, found = expat.ParserCreate(), list[tuple[int, int]]()
+    text: dict[str, int] = {}  # the offset at which the text after the last markup begins
 
-    def one(found: re.Match[bytes]) -> bytes:
-        address = unescape(found[2].decode("utf-8", "surrogateescape"))
-        changed = change(address)
-        if changed == address:
-            return found[0]
-        return found[1] + escape(changed, quote=False).encode("utf-8", "surrogateescape") + found[3]
+    def end(name: str) -> None:
+        if text and name.rpartition(":")[2].lower() == "href":
+            found.append((text["begin"], parser.CurrentByteIndex))
+        text.clear()
 
-    return _HREF.sub(one, body)
-
-
-def hrefs_of(body: bytes) -> list[str]:
-    """Every address in the document."""
-    return [unescape(found[2].decode("utf-8", "replace")) for found in _HREF.finditer(body)]
+    parser.CharacterDataHandler = lambda _: text.setdefault("begin", parser.CurrentByteIndex)
+    parser.StartElementHandler, parser.EndElementHandler = lambda *_: text.clear(), end
+    parser.DefaultHandler = lambda _: text.clear()  # other markup; keeps entities unexpanded
+    with contextlib.suppress(expat.ExpatError, ValueError, LookupError):
+        parser.Parse(body, True)
+    zero, pieces, done = body[:4].find(0), [], 0
+    encoding = "utf-8" if zero < 0 else ("utf-16-be", "utf-16-le")[zero % 2]
+    for begin, after in found:
+        written = unescape(body[begin:after].decode(encoding, "surrogateescape"))
+        address = written.strip()
+        if (changed := change(address)) != address:
+            new = escape(written.replace(address, changed, 1), quote=False)
+            pieces += [body[done:begin], new.encode(encoding, "surrogateescape")]
+            done = after
+    return b"".join([*pieces, body[done:]])
 
 
 def ask_for_etags(body: bytes) -> bytes:
@@ -79,7 +90,6 @@ def sync_question(body: bytes, token: str, level: str) -> bytes:
     body: of a question for properties, which says what is wanted of what has changed; token: empty
     for everything; level: `1` or `infinite`. Raises BadDavXml.
     """
-    Tree.register_namespace("D", "DAV:")
     root = Tree.Element(f"{_DAV}sync-collection")
     Tree.SubElement(root, f"{_DAV}sync-token").text = token
     Tree.SubElement(root, f"{_DAV}sync-level").text = level
@@ -88,8 +98,7 @@ def sync_question(body: bytes, token: str, level: str) -> bytes:
     if prop is None:
         raise BadDavXml("cannot ask for the changes", why="the question names no properties")
     root.append(prop)
-    text: bytes = Tree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return text
+    return _text_of(root, declared=True)
 
 
 def read_listing(body: bytes) -> list[Entry]:
@@ -113,7 +122,6 @@ class Member:
 def read_members(body: bytes, *, quotas: bool = True) -> tuple[list[Member], str]:
     """What a list has, and the token of its state where it is an answer to `sync_question`. quotas:
     with the room that folders have. Raises BadDavXml; also for such an answer that is not whole."""
-    Tree.register_namespace("D", "DAV:")
     root = _parse(body)
     members = []
     for response in root.findall(f"{_DAV}response"):
@@ -127,7 +135,7 @@ def read_members(body: bytes, *, quotas: bool = True) -> tuple[list[Member], str
         members.append(
             Member(
                 path=_plain(response.findtext(f"{_DAV}href") or ""),
-                text=Tree.tostring(response, encoding="utf-8"),
+                text=_text_of(response),
                 folder=bool(entry and entry.folder),
                 etag=entry.etag if entry else "",
                 token=token.strip(),
@@ -150,8 +158,7 @@ def gone(path: str) -> bytes:
     response = Tree.Element(f"{_DAV}response")
     Tree.SubElement(response, f"{_DAV}href").text = quote(path)
     Tree.SubElement(response, f"{_DAV}status").text = "HTTP/1.1 404 Not Found"
-    text: bytes = Tree.tostring(response, encoding="utf-8")
-    return text
+    return _text_of(response)
 
 
 def join_members(texts: Iterable[bytes], token: str = "") -> bytes:
@@ -163,9 +170,8 @@ def join_members(texts: Iterable[bytes], token: str = "") -> bytes:
 def split_tree(body: bytes) -> dict[str, bytes]:
     """A list of a whole tree, as the lists of depth 1 of its folders: by their paths,
     percent-decoded, without a slash at the end. Raises BadDavXml."""
-    Tree.register_namespace("D", "DAV:")
     members: dict[str, list[Tree.Element]] = {}
-    folders = {_decoded(entry.path) for entry in read_listing(body) if entry.folder}
+    folders = {unquote(entry.path).rstrip("/") for entry in read_listing(body) if entry.folder}
     for response in _parse(body).iter(f"{_DAV}response"):
         path = _plain(response.findtext(f"{_DAV}href") or "")
         if path in folders:
@@ -176,7 +182,7 @@ def split_tree(body: bytes) -> dict[str, bytes]:
     for path, responses in members.items():
         root = Tree.Element(f"{_DAV}multistatus")
         root.extend(responses)
-        lists[path] = Tree.tostring(root, encoding="utf-8", xml_declaration=True)
+        lists[path] = _text_of(root, declared=True)
     return lists
 
 
@@ -186,7 +192,6 @@ def edit_listing(body: bytes | None, question: bytes, held: Iterable[Entry]) -> 
     body: None for a list of them alone; question: the request's body, which says what properties
     are wanted. Raises BadDavXml.
     """
-    Tree.register_namespace("D", "DAV:")
     root = Tree.Element(f"{_DAV}multistatus") if body is None else _parse(body)
     wanted = _wanted(question)
     for entry in held:
@@ -194,8 +199,7 @@ def edit_listing(body: bytes | None, question: bytes, held: Iterable[Entry]) -> 
             if _plain(response.findtext(f"{_DAV}href") or "") == _plain(entry.path):
                 root.remove(response)
         root.append(_response(entry, wanted))
-    text: bytes = Tree.tostring(root, encoding="utf-8", xml_declaration=True)
-    return text
+    return _text_of(root, declared=True)
 
 
 _FEW_PROPERTIES = (
@@ -219,6 +223,11 @@ def _parse(body: bytes) -> Tree.Element:
         raise BadDavXml("cannot read a list of properties", why=str(error)) from error
 
 
+def _text_of(element: Tree.Element, *, declared: bool = False) -> bytes:
+    Tree.register_namespace("D", "DAV:")
+    return bytes(Tree.tostring(element, encoding="utf-8", xml_declaration=declared))
+
+
 def _entries(root: Tree.Element) -> Iterator[Entry]:
     for response in root.iter(f"{_DAV}response"):
         found: dict[str, Tree.Element] = {}
@@ -228,11 +237,12 @@ def _entries(root: Tree.Element) -> Iterator[Entry]:
         if " 404" in (response.findtext(f"{_DAV}status") or ""):
             continue
         kind = found.get(f"{_DAV}resourcetype")
-        size = (_text(found, "getcontentlength") or "").strip()
+        texts = {tag: (each.text or "").strip() for tag, each in found.items()}
+        size = texts.get(f"{_DAV}getcontentlength", "")
         yield Entry(
             path=urlsplit((response.findtext(f"{_DAV}href") or "").strip()).path.rstrip("/"),
             folder=kind is not None and kind.find(f"{_DAV}collection") is not None,
-            etag=_quoted((_text(found, "getetag") or "").strip()),
+            etag=_quoted(texts.get(f"{_DAV}getetag", "")),
             size=int(size) if re.fullmatch(r"\d{1,18}", size) else None,
         )
 
@@ -243,24 +253,13 @@ def _quoted(etag: str) -> str:
     return etag if not etag or etag.endswith('"') else f'"{etag}"'
 
 
-def _text(found: dict[str, Tree.Element], name: str) -> str | None:
-    element = found.get(_DAV + name)
-    return None if element is None else element.text
-
-
 def _plain(address: str) -> str:
     return unquote(urlsplit(address.strip()).path).rstrip("/")
 
 
-def _decoded(path: str) -> str:
-    return unquote(path).rstrip("/")
-
-
 def _wanted(question: bytes) -> list[str] | None:
-    """Tags; None for all."""
-    if not question.strip():
-        return None
-    prop = _parse(question).find(f"{_DAV}prop")
+    """Return the tags of the wanted properties; None for all."""
+    prop = _parse(question).find(f"{_DAV}prop") if question.strip() else None
     return None if prop is None else [each.tag for each in prop]
 
 

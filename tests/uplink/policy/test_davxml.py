@@ -9,7 +9,6 @@ from uplink.policy import (
     Entry,
     ask_for_etags,
     edit_listing,
-    hrefs_of,
     read_listing,
     rewrite_hrefs,
 )
@@ -24,6 +23,12 @@ LISTING = b"""<?xml version="1.0"?><d:multistatus xmlns:d="DAV:"><d:response>
 QUESTION = b'<propfind xmlns="DAV:"><prop><getetag/><getcontentlength/><quota/></prop></propfind>'
 
 
+def addresses_in(body: bytes) -> list[str]:
+    found: list[str] = []
+    rewrite_hrefs(body, lambda address: found.append(address) or address)  # type: ignore[func-returns-value]
+    return found
+
+
 def test_what_a_list_has() -> None:
     assert read_listing(LISTING) == [
         Entry("/dav/a%20%26b", folder=True),
@@ -33,9 +38,39 @@ def test_what_a_list_has() -> None:
 
 def test_addresses_are_changed_and_nothing_else() -> None:
     changed = rewrite_hrefs(LISTING, lambda address: address.replace("/dav/", "/cloud/"))
-    assert hrefs_of(changed) == ["/cloud/a%20%26b/", "https://cloud.example/cloud/a/x&y"]
+    assert addresses_in(changed) == ["/cloud/a%20%26b/", "https://cloud.example/cloud/a/x&y"]
     assert changed.replace(b"/cloud/", b"/dav/") == LISTING
     assert rewrite_hrefs(LISTING, lambda address: address) is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "changed"),
+    [
+        ("<href a='>'> /dav/ü&amp;<!--x--></href >", None),
+        ("<href a='>'> /dav/ü&amp; </href >", "<href a='>'> /cloud/ü&amp; </href >"),
+        ("<x><!--<href>/dav/</href>--><![CDATA[<href>/dav/</href>]]></x>", None),
+        ("<x a='<href>'>/dav/</x>", None),
+        ('<!DOCTYPE x [<!ENTITY d "/dav/">]><href>&d;</href>', None),
+        ("<href>/dav/</href><x>", "<href>/cloud/</href><x>"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16", "utf-16be"])
+def test_an_address_is_the_text_of_an_element(
+    body: str, changed: str | None, encoding: str
+) -> None:
+    declared = f'<?xml version="1.0" encoding="{encoding}"?>'
+    found = rewrite_hrefs(
+        (declared + body).encode(encoding), lambda a: a.replace("/dav/", "/cloud/")
+    )
+    assert found == (declared + (changed or body)).encode(encoding)
+
+
+def test_addresses_in_a_long_list_are_found_in_linear_time() -> None:
+    long = b"<x>" + 100_000 * b"<href>/dav/a</href >\n" + b"</x>"
+    changed = rewrite_hrefs(long, lambda address: address.replace("/dav/", "/cloud/"))
+    assert changed == long.replace(b"/dav/", b"/cloud/")
+    spaces = b"<href>" + 2_000_000 * b" "
+    assert rewrite_hrefs(spaces, str.upper) == spaces
 
 
 def test_a_held_file_is_listed_with_what_was_asked_for() -> None:
@@ -78,6 +113,7 @@ def test_what_nobody_should_read_is_refused(body: bytes) -> None:
 @given(st.binary(max_size=200))
 def test_nothing_else_comes_of_any_bytes(body: bytes) -> None:
     rewrite_hrefs(body, str.upper)
+    rewrite_hrefs(b"<href>" + body + b"</href>", str.upper)
     ask_for_etags(body)
     try:
         read_listing(b"<x>" + body + b"</x>")
