@@ -119,7 +119,6 @@ class UplinkDaemon:
         return {
             "url": self.url,
             "services": {name: each.origin for name, each in self.catalog.upstreams.items()},
-            "origins": sorted({each.plain_origin for each in self.catalog.upstreams.values()}),
             "counts": counts,
             "held_bytes": sum(each.size for each in self.spool.pending()),
             "uploads": rows,

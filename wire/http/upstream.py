@@ -91,8 +91,8 @@ class Upstream:
         self, name: str, url: str, certificates: str = "", transferred: Transferred | None = None
     ) -> None:
         """certificates: a file of those that its TLS is verified by; empty: the system's.
-        transferred: is told of each request. `authority` and `plain_origin` are the server's name,
-        without a default port. Raises OSError for certificates that cannot be read.
+        transferred: called after each request. `authority` is the server's name, without a default
+        port. Raises OSError for certificates that cannot be read.
         """
         self.name = name
         parts = urlsplit(url)
@@ -107,7 +107,6 @@ class Upstream:
         self._host = parts.netloc.rpartition("@")[2]
         usual = ":443" if parts.scheme == "https" else ":80"
         self.authority = self._host.lower().removesuffix(usual)
-        self.plain_origin = f"{parts.scheme}://{self.authority}"
 
     def close(self) -> None:
         self._pool.close()
