@@ -1,15 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The socket on which other commands of this client reach a running session.
-
-GET  /v1/status   what `satchel status` shows
-GET  /v1/tally    how many operations were answered, by whom, in how long; asks no surrogate
-GET  /v1/plan?at=SURROGATE  the routes there, or to every other surrogate; asks each what it can run
-POST /v1/move     to: SURROGATE, use_media: bool, route, trace: bool; answers when the new replica
-                  has joined, with trace: what each host did for it
-GET  /v1/move     done, total: bytes of what only the old surrogate has; 0 while others are awaited
-POST /v1/stop     end the session; answers what home has not yet, once it had time to take it
-"""
+"""The socket on which other commands of this client reach a running session."""
 
 from __future__ import annotations
 
@@ -23,22 +14,24 @@ from client.fronts import Front
 from client.moves.routes import Route
 from client.runner import Runner
 from satchel.errors import UsageError
-from wire import install_errors, serve_description
+from wire import install_errors, query, serve_description
 
 
 def control_app(runner: Runner, front: Front, stop: queue.SimpleQueue[None]) -> flask.Flask:
     """The application behind the control socket; when it is asked to end, `stop` is told."""
     app = flask.Flask("satchel-control", static_folder=None)
     install_errors(app)
-    serve_description(app, "Satchel session", __doc__)
+    serve_description(app, "Satchel session")
     moving = _HowFar()
 
     @app.get("/v1/status")
     def status() -> Any:
+        """What `satchel status` shows."""
         return runner.status() | {"port": front.port, "url": front.url}
 
     @app.get("/v1/tally")
     def tally() -> Any:
+        """How many operations were answered, by whom, in how long; asks no surrogate."""
         session = runner.session
         return {
             "under_way": session.operations.under_way,
@@ -49,6 +42,8 @@ def control_app(runner: Runner, front: Front, stop: queue.SimpleQueue[None]) -> 
 
     @app.post("/v1/move")
     def move() -> Any:
+        """To: SURROGATE, use_media: bool, route, trace: bool; answers when the new replica has
+        joined, with trace: what each host did for it."""
         body = flask.request.get_json(silent=True)
         fields = body if isinstance(body, dict) else {}
         surrogate, use_media = fields.get("to"), fields.get("use_media", True)
@@ -76,10 +71,13 @@ def control_app(runner: Runner, front: Front, stop: queue.SimpleQueue[None]) -> 
 
     @app.get("/v1/move")
     def how_far() -> Any:
+        """Done, total: bytes of what only the old surrogate has; 0 while others are awaited."""
         return {"done": moving.done, "total": moving.total}
 
     @app.get("/v1/plan")
+    @query(at=str)
     def plan() -> Any:
+        """The routes there, or to every other surrogate; asks each what it can run."""
         surrogates = flask.request.args.getlist("at") or runner.elsewhere()
         plans = [runner.plan(name).to_json() for name in surrogates]
         hosts = [asdict(fit) | {"says": str(fit)} for fit in runner.fits(surrogates)]
@@ -87,6 +85,7 @@ def control_app(runner: Runner, front: Front, stop: queue.SimpleQueue[None]) -> 
 
     @app.post("/v1/stop")
     def end() -> Any:
+        """End the session; answers what home has not yet, once it had time to take it."""
         try:
             unsent = runner.settle()
         finally:

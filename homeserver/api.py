@@ -1,52 +1,9 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Home over HTTP. Who reaches the socket is the owner: OpenSSH has seen to that.
-
-GET    /v1/status                                 what this host can run, and what runs
-GET    /v1/services                               every service
-POST   /v1/services                               add one: name, image, machine
-GET    /v1/services/S                             ServiceStatus
-DELETE /v1/services/S                             forget it
-POST   /v1/services/S/launch                      boot or resume the first-class replica
-POST   /v1/services/S/stop                        end it
-GET    /v1/services/S/spans?since=SECONDS         SpanReport: its machine's, and requests to home
-GET    /v1/services/S/checkpoint                  the newest manifest and its signature
-POST   /v1/services/S/checkpoint?work=WORD        take one; media: PATH to carry it
-POST   /v1/services/S/lease                       client, take_over
-DELETE /v1/services/S/lease/CLIENT                give it back
-GET    /v1/services/S/operations?after=N&limit=N  log records
-POST   /v1/services/S/operations?early=1&long=1   log records in, response records out
-GET    /v1/services/S/operations/N/statement      home's signature of what it answered
-GET    /v1/services/S/operations/N/answer?after=N&length=N  a piece of a long answer
-DELETE /v1/services/S/operations/N/answer          nobody wants more of it
-POST   /v1/services/S/reads                       the same for what changes nothing
-POST   /v1/services/S/doctor?work=WORD            log records in, or home's log: do replicas differ
-POST   /v1/services/S/digest                      paths: a digest of the guest's files
-POST   /v1/forget                                 apply a policy to volumes and services
-GET    /v1/stats                                  what the store holds
-POST   /v1/prune?work=WORD                        remove what nothing names
-POST   /v1/verify?work=WORD                       read the whole store
-POST   /v1/settle?work=WORD                       compress the whole store further
-POST   /v1/import?work=WORD                       a file, by its absolute path on this host
-POST   /v1/export?work=WORD                       to such a file
-POST   /v1/media/sync?work=WORD                   newest checkpoints onto media
-POST   /v1/media/defrag?work=WORD                 what resumes read first, in one piece
-POST   /v1/media/rotate?work=WORD                 another key, for these SSH public keys
-GET    /v1/works/WORD                             how far a long request with ?work=WORD is
-DELETE /v1/works/WORD                             stop it
-GET    /v1/shares                                 every share
-POST   /v1/shares                                 add one: name, path, policy, relaxation, log
-GET    /v1/shares/S                               who has what of it, and how far who is behind
-POST   /v1/shares/S/terms                         change its terms
-DELETE /v1/shares/S                               share it no more
-GET    /v1/share-grants                           who may use shares at surrogates
-POST   /v1/share-grants                           grant: share, service, surrogate, writable
-DELETE /v1/share-grants/S/SERVICE/SURROGATE       take it back
-GET    /v1/share-grants/SERVICE/SURROGATE         what a client lends there: share, writable, log
+"""Home over HTTP. Only the owner can connect to the socket: OpenSSH ensures that.
 
 homeserver/carried_api.py and uplink/helper/api.py have the routes of carried services and of cloud
-storage. GET /v1/openapi.json describes all of them (wire/http/openapi.py); the view of a POST names
-its fields.
+storage. GET /v1/openapi.json describes all routes.
 """
 
 from __future__ import annotations
@@ -60,7 +17,6 @@ import flask
 from flask.json.provider import DefaultJSONProvider
 
 from chunkstore import answering_places
-from homeserver import carried_api
 from homeserver.carried_api import carried_routes
 from homeserver.edge import EdgeDoors, ShareGrant
 from homeserver.home import Home
@@ -85,7 +41,6 @@ from satchel.spans import Spans
 from satchel.typed import Form, Mistyped
 from shares.home import ShareRecord, Terms
 from uplink.helper import Helper, uplink_routes
-from uplink.helper import api as uplink_api
 from wire import (
     Lease,
     ServiceStatus,
@@ -96,6 +51,7 @@ from wire import (
     install_errors,
     note_requests,
     octets,
+    query,
     serve_description,
     streamed,
     takes,
@@ -142,10 +98,13 @@ def home_app(
 
     @app.get("/v1/status")
     def status() -> Any:
+        """What this host can run, and what runs."""
         return home.status()
 
     @app.get("/v1/services/<name>/spans")
+    @query(since=float)
     def spans(name: str) -> Any:
+        """SpanReport: its machine's, and requests to home."""
         return answer_spans(*home.service(name).spans, requests)
 
     if shares:
@@ -154,7 +113,7 @@ def home_app(
         app.register_blueprint(_grants(edges))
     if helper:
         app.register_blueprint(uplink_routes(helper))
-    serve_description(app, "Satchel home", __doc__, carried_api.__doc__, uplink_api.__doc__)
+    serve_description(app, "Satchel home")
     return app
 
 
@@ -170,6 +129,7 @@ def _upkeep(home: Home, works: Works) -> flask.Blueprint:
     @routes.post("/forget")
     @takes(names=list, policy=dict, dry_run=bool)
     def forget(fields: dict[str, Any]) -> Any:
+        """Apply a policy to volumes and services."""
         known = set(asdict(Policy()))
         if not all(isinstance(name, str) for name in fields["names"]):
             raise UsageError("names must be strings")
@@ -183,36 +143,47 @@ def _upkeep(home: Home, works: Works) -> flask.Blueprint:
 
     @routes.get("/stats")
     def stats() -> Any:
+        """What the store holds."""
         return asdict(home.store.stats())
 
     @routes.post("/prune")
     @takes(dry_run=bool)
+    @query(work=str)
     def prune(fields: dict[str, Any]) -> Any:
+        """Remove what nothing names."""
         dry_run = fields["dry_run"]
         with works.begin(_word()) as progress:
             return home.prune(dry_run=dry_run, progress=progress)
 
     @routes.post("/verify")
     @takes()
+    @query(work=str)
     def verify(fields: dict[str, Any]) -> Any:
+        """Read the whole store."""
         with works.begin(_word()) as progress:
             return home.verify(progress)
 
     @routes.post("/settle")
     @takes()
+    @query(work=str)
     def settle(fields: dict[str, Any]) -> Any:
+        """Compress the whole store further."""
         with works.begin(_word()) as progress:
             return home.settle(progress)
 
     @routes.post("/import")
     @takes(file=str, name=str)
+    @query(work=str)
     def import_volume(fields: dict[str, Any]) -> Any:
+        """A file, by its absolute path on this host."""
         with works.begin(_word()) as progress:
             return home.import_volume(Path(fields["file"]), fields["name"], progress)
 
     @routes.post("/export")
     @takes(name=str, file=str, overwrite=bool)
+    @query(work=str)
     def export_volume(fields: dict[str, Any]) -> Any:
+        """To such a file."""
         file, overwrite = Path(fields["file"]), fields["overwrite"]
         with works.begin(_word()) as progress:
             return home.export_volume(fields["name"], file, overwrite, progress)
@@ -225,16 +196,19 @@ def _shares(shares: Shares) -> flask.Blueprint:
 
     @routes.get("")
     def every() -> Any:
+        """Every share."""
         return shares.listed()
 
     @routes.post("")
     @takes(name=str, path=str, policy=str, relaxation=float, log=str)
     def add(fields: dict[str, Any]) -> Any:
+        """Add one: name, path, policy, relaxation, log."""
         shares.add(ShareRecord(**fields))
         return {}
 
     @routes.post("/<name>/terms")
     def change(name: str) -> Any:
+        """Change its terms."""
         try:
             terms = Form().typed(flask.request.get_json(silent=True), Terms, "the terms")
         except Mistyped as error:
@@ -243,10 +217,12 @@ def _shares(shares: Shares) -> flask.Blueprint:
 
     @routes.get("/<name>")
     def status(name: str) -> Any:
+        """Who has what of it, and how far who is behind."""
         return shares.status(name)
 
     @routes.delete("/<name>")
     def remove(name: str) -> Any:
+        """Share it no more."""
         shares.remove(name)
         return {}
 
@@ -258,21 +234,25 @@ def _grants(edges: EdgeDoors) -> flask.Blueprint:
 
     @routes.get("")
     def every() -> Any:
+        """Who may use shares at surrogates."""
         return [asdict(grant) for grant in edges.grants()]
 
     @routes.post("")
     @takes(share=str, service=str, surrogate=str, writable=bool)
     def grant(fields: dict[str, Any]) -> Any:
+        """Grant: share, service, surrogate, writable."""
         edges.grant(ShareGrant(**fields))
         return {}
 
     @routes.delete("/<share>/<service>/<surrogate>")
     def revoke(share: str, service: str, surrogate: str) -> Any:
+        """Take it back."""
         edges.revoke(share, service, surrogate)
         return {}
 
     @routes.get("/<service>/<surrogate>")
     def about(service: str, surrogate: str) -> Any:
+        """What a client lends there: share, writable, log."""
         return edges.about(service, surrogate)
 
     return routes
@@ -283,10 +263,12 @@ def _works(works: Works) -> flask.Blueprint:
 
     @routes.get("/<word>")
     def state(word: str) -> Any:
+        """How far a long request with ?work=WORD is."""
         return works.state(word)
 
     @routes.delete("/<word>")
     def stop(word: str) -> Any:
+        """Stop it."""
         works.stop(word)
         return {}
 
@@ -303,10 +285,12 @@ def _services(home: Home) -> flask.Blueprint:
 
     @routes.get("")
     def every() -> Any:
+        """Every service."""
         return [asdict(view) for view in home.views()]
 
     @routes.post("")
     def add() -> Any:
+        """Add one: name, image, machine."""
         try:
             new = Form().typed(flask.request.get_json(silent=True), NewService, "the service")
         except (Mistyped, RecursionError) as error:
@@ -317,26 +301,31 @@ def _services(home: Home) -> flask.Blueprint:
 
     @routes.get("/<name>")
     def one(name: str) -> Any:
+        """ServiceStatus."""
         return _status(home.service(name)).to_json()
 
     @routes.delete("/<name>")
     def remove(name: str) -> Any:
+        """Forget it."""
         home.remove_service(name)
         return {}
 
     @routes.post("/<name>/launch")
     def launch(name: str) -> Any:
+        """Boot or resume the first-class replica."""
         home.service(name).launch()
         return asdict(home.service(name).view())
 
     @routes.post("/<name>/stop")
     def stop(name: str) -> Any:
+        """End it."""
         home.service(name).stop()
         return asdict(home.service(name).view())
 
     @routes.post("/<name>/digest")
     @takes(paths=list)
     def digest(fields: dict[str, Any], name: str) -> Any:
+        """Paths: a digest of the guest's files."""
         paths = fields["paths"]
         if not all(isinstance(path, str) for path in paths):
             raise UsageError("paths must be strings")
@@ -351,6 +340,7 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
     @routes.post("/lease")
     @takes(client=str, take_over=bool)
     def claim(fields: dict[str, Any], name: str) -> Any:
+        """Client, take_over."""
         service = home.service(name)
         service.lease.claim(fields["client"], take_over=fields["take_over"])
         return {
@@ -360,19 +350,24 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
 
     @routes.delete("/lease/<client>")
     def release(name: str, client: str) -> Any:
+        """Give it back."""
         home.service(name).lease.release(client)
         return {}
 
     @routes.get("/operations")
     @octets(answered=True)
+    @query(after=int, limit=int)
     def logged(name: str) -> Any:
+        """Log records."""
         after = OperationNumber(_number("after", 0, 0, NUMBER_LIMIT))
         operations = home.service(name).operations(after, _number("limit", 256, 1, LIST_LIMIT))
         return _octets(encode_operations(operations))
 
     @routes.post("/operations")
     @octets(sent=True, answered=True)
+    @query(early=bool, long=bool)
     def submit(name: str) -> Any:
+        """Log records in, response records out."""
         operations = decode_operations(flask.request.get_data())
         service = claimed(name)
         ways = {"early": service.answer_early, "long": service.answer_long}
@@ -382,12 +377,15 @@ def _operations(home: Home, works: Works) -> flask.Blueprint:
     @routes.post("/reads")
     @octets(sent=True, answered=True)
     def read(name: str) -> Any:
+        """The same for what changes nothing."""
         operations = decode_operations(flask.request.get_data())
         return _octets(encode_responses(claimed(name).read(operations)))
 
     @routes.post("/doctor")
     @octets(sent=True)
+    @query(work=str)
     def doctor(name: str) -> Any:
+        """Log records in, or home's log: do replicas differ."""
         operations = decode_operations(flask.request.get_data())
         with works.begin(_word()) as progress:
             return home.service(name).diagnose(operations, progress)
@@ -408,17 +406,21 @@ def _answers(routes: flask.Blueprint, home: Home) -> None:
 
     @routes.get("/operations/<int:number>/statement")
     def statement(name: str, number: int) -> Any:
+        """Home's signature of what it answered."""
         return home.service(name).statement(OperationNumber(number)).to_json()
 
     @routes.get("/operations/<int:number>/answer")
     @octets(answered=True)
+    @query(after=int, length=int)
     def piece(name: str, number: int) -> Any:
+        """A piece of a long answer."""
         answer = home.service(name).replica().long.of(OperationNumber(number))
         after, length = _number("after", 0, 0, NUMBER_LIMIT), _number("length", 0, 0, PIECE_BYTES)
         return _octets(encode_piece(*answer.after(after, length, PIECE_SECONDS)))
 
     @routes.delete("/operations/<int:number>/answer")
     def forget_answer(name: str, number: int) -> Any:
+        """Nobody wants more of it."""
         home.service(name).replica().long.of(OperationNumber(number)).drop()
         return {}
 
@@ -428,6 +430,7 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
 
     @routes.get("/services/<name>/checkpoint")
     def newest(name: str) -> Any:
+        """The newest manifest and its signature."""
         service = home.service(name)
         manifest = service.shelf.latest()
         if manifest is None:
@@ -439,7 +442,9 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
 
     @routes.post("/media/sync")
     @takes(media=str, services=list, doubtful=str, budget=int)
+    @query(work=str)
     def sync(fields: dict[str, Any]) -> Any:
+        """Newest checkpoints onto media."""
         if not all(isinstance(name, str) for name in fields["services"]):
             raise UsageError("services must be strings")
         media, doubtful = Path(fields["media"]), Doubtful.of(fields["doubtful"])
@@ -452,14 +457,18 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
 
     @routes.post("/media/defrag")
     @takes(media=str)
+    @query(work=str)
     def defrag(fields: dict[str, Any]) -> Any:
+        """What resumes read first, in one piece."""
         media = Path(fields["media"])
         with works.begin(_word()) as progress:
             return asdict(home.defragment(media, progress))
 
     @routes.post("/media/rotate")
     @takes(media=str, keys=list, doubtful=str)
+    @query(work=str)
     def rotate(fields: dict[str, Any]) -> Any:
+        """Another key, for these SSH public keys."""
         if not all(isinstance(key, str) for key in fields["keys"]):
             raise UsageError("keys must be strings")
         media, doubtful = Path(fields["media"]), Doubtful.of(fields["doubtful"])
@@ -468,7 +477,9 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
 
     @routes.post("/services/<name>/checkpoint")
     @takes(media=str, doubtful=str)
+    @query(work=str)
     def take(fields: dict[str, Any], name: str) -> Any:
+        """Take one; media: PATH to carry it."""
         media, doubtful = fields["media"], Doubtful.of(fields["doubtful"])
         with works.begin(_word()) as progress:
             if media:

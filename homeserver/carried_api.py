@@ -1,23 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What clients ask home about carried services, over HTTP.
-
-GET    /v1/services/S/streams                       socket: where the streams of its guest are
-GET    /v1/services/S/touched                       Touched: what its guest has touched here
-POST   /v1/services/S/touched                       Touched: what a guest has touched elsewhere, of
-                                                    any service; the next checkpoint learns it
-GET    /v1/services/S/egress                        socket: where what goes out at home does so
-POST   /v1/services/S/delta                         since: tables, hold: DeltaOffer
-GET    /v1/services/S/delta/DIGEST?offset=N&length=N  a piece of that delta
-POST   /v1/services/S/go-on                         the end of hold
-POST   /v1/services/S/copy                          take a checkpoint, of any service, and learn
-                                                    nothing of it
-GET    /v1/services/S/deltas/DIGEST                 size: how much home has of a delta
-POST   /v1/services/S/deltas/DIGEST?offset=N        a piece of a delta
-POST   /v1/services/S/deltas/DIGEST/keep            parent, volumes: make a checkpoint of it;
-                                                    older: that one, and its signature, although
-                                                    home has a later one
-"""
+"""What clients ask home about carried services, over HTTP."""
 
 from __future__ import annotations
 
@@ -32,7 +15,7 @@ from homeserver.services.service import Checkpoint
 from replica import tables_of
 from satchel.errors import NotFoundError, UsageError
 from satchel.ids import CheckpointId
-from wire import Touched, octets, runs_of
+from wire import Touched, octets, query, runs_of
 
 PIECE_LIMIT = 4 << 20
 TOUCHED_LIMIT = 1 << 13
@@ -55,6 +38,7 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
 
     @routes.get("/streams")
     def streams(name: str) -> Any:
+        """Socket: where the streams of its guest are."""
         door = home.service(name).replica().door
         if door is None:
             raise NotFoundError(f"service {name} has no streams")
@@ -62,6 +46,7 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
 
     @routes.get("/touched")
     def touched(name: str) -> Any:
+        """Touched: what its guest has touched here."""
         volumes = home.service(name).replica().volumes()
         found = {which: volume.map.touched() for which, volume in volumes.items()}
         known = all(len(blocks) <= TOUCHED_LIMIT for blocks in found.values())
@@ -69,12 +54,14 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
 
     @routes.get("/egress")
     def egress(name: str) -> Any:
+        """Socket: where what goes out at home does so."""
         manifest = home.service(name).shelf.latest()
         carry = manifest.adapter.get("carry", {}) if manifest else {}
         return {"socket": str(home.egress_doors.open(name, carry))}
 
     @routes.post("/delta")
     def delta(name: str) -> Any:
+        """Since: tables, hold: DeltaOffer."""
         body = _body()
         hold = body.get("hold", False) is True
         made = home.service(name).deltas().make(tables_of(body.get("since")), hold=hold)
@@ -82,7 +69,9 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
 
     @routes.get("/delta/<digest>")
     @octets(answered=True)
+    @query(offset=int, length=int)
     def piece(name: str, digest: str) -> Any:
+        """A piece of that delta."""
         offset, length = (flask.request.args.get(key, 0, int) for key in ("offset", "length"))
         if offset < 0 or not 0 < length <= PIECE_LIMIT:
             raise UsageError(f"a piece has 1 to {PIECE_LIMIT} bytes")
@@ -91,10 +80,12 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
 
     @routes.post("/copy")
     def copy(name: str) -> Any:
+        """Take a checkpoint, of any service, and learn nothing of it."""
         return _signed(home.service(name).copy())
 
     @routes.post("/go-on")
     def go_on(name: str) -> Any:
+        """The end of hold."""
         home.service(name).replica().go_on()
         return {}
 
@@ -104,16 +95,21 @@ def _incoming(routes: flask.Blueprint, home: Home) -> None:
 
     @routes.post("/touched")
     def told(name: str) -> Any:
+        """Touched: what a guest has touched elsewhere, of any service; the next checkpoint
+        learns it."""
         home.service(name).told.add(Touched.from_bytes(flask.request.get_data()).touched)
         return {}
 
     @routes.get("/deltas/<digest>")
     def have(name: str, digest: str) -> Any:
+        """Size: how much home has of a delta."""
         return {"size": home.service(name).incoming.have(digest)}
 
     @routes.post("/deltas/<digest>")
     @octets(sent=True)
+    @query(offset=int)
     def add(name: str, digest: str) -> Any:
+        """A piece of a delta."""
         offset = flask.request.args.get("offset", -1, int)
         if offset < 0 or not _DIGEST.fullmatch(digest):
             raise UsageError("a piece of a delta has its SHA-256 and an offset")
@@ -122,6 +118,8 @@ def _incoming(routes: flask.Blueprint, home: Home) -> None:
 
     @routes.post("/deltas/<digest>/keep")
     def keep(name: str, digest: str) -> Any:
+        """Parent, volumes: make a checkpoint of it; older: that one, and its signature, although
+        home has a later one."""
         body, service = _body(), home.service(name)
         parent = body.get("parent")
         if not isinstance(parent, str) or not _CHECKPOINT.fullmatch(parent):

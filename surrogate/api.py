@@ -4,33 +4,7 @@
 (surrogate/operator_api.py). What is another tenant's is not there: not by its id R, in no list, in
 no number.
 
-GET    /v1/status                   HostStatus, with the tenant's replicas
-POST   /v1/fits                     a machine spec: the accelerator it would run under, or why not
-POST   /v1/replicas                 CreateReplica: admit one and begin to resume it
-GET    /v1/replicas/R?wait=SECONDS  ReplicaStatus, once it is ready or failed or time is up
-GET    /v1/replicas/R/spans?since=SECONDS  SpanReport: what was done for it, and what the tenant
-                                    asked; since: of this host's monotonic clock, else no spans
-POST   /v1/replicas/R/operations?signed=1&early=1&long=1
-                                    log records in, response records out, and signatures
-GET    /v1/replicas/R/operations/N/answer?after=N&length=N  a piece of a long answer
-DELETE /v1/replicas/R/operations/N/answer  nobody wants more of it
-POST   /v1/replicas/R/reads?signed=1  the same for requests that change nothing and do not count
-GET    /v1/replicas/R/touched       Touched: what its machine has touched here
-POST   /v1/replicas/R/hand-over     HandedOver: freeze it, so that it can go on elsewhere too
-GET    /v1/replicas/R/streams       socket: where the streams of its guest are reached here
-POST   /v1/replicas/R/delta         since: tables, hold: DeltaOffer of what changed since then;
-                                    at: another freeze than one now, its tables and device_state
-GET    /v1/replicas/R/delta/DIGEST?offset=N&length=N  a piece of that delta
-POST   /v1/replicas/R/go-on         the end of hold
-POST   /v1/replicas/R/more?go=1     a delta for one that stands by; go: the last one
-POST   /v1/replicas/R/digest        paths: a digest of the guest's files
-DELETE /v1/replicas/R               end it
-POST   /v1/staged                   CreateReplica: fetch what a machine needs, and begin none
-GET    /v1/staged/R                 Staged
-DELETE /v1/staged/R                 fetch nothing more
-
 Chunks (wire/chunks.py) are those of the cache below what the tenant brought or was given.
-GET /v1/openapi.json describes all of it (wire/http/openapi.py).
 """
 
 from __future__ import annotations
@@ -58,6 +32,7 @@ from wire import (
     install_errors,
     note_requests,
     octets,
+    query,
     serve_description,
     streamed,
 )
@@ -75,9 +50,9 @@ WAIT_LIMIT = 60.0
 """Seconds that a status request may wait."""
 
 
-def surrogate_app(host: Host, tenant: Tenant | None = None, *documents: str | None) -> flask.Flask:
-    """What a tenant has of `host`, by default the account. Requests are answered in the server's
-    threads. documents: about routes that are added"""
+def surrogate_app(host: Host, tenant: Tenant | None = None) -> flask.Flask:
+    """Return the application of `host` for a tenant, by default the account. The server's threads
+    answer requests."""
     tenant = tenant or host.tenants.account
     app = flask.Flask("satchel-surrogate", static_folder=None)
     install_errors(app)
@@ -89,35 +64,44 @@ def surrogate_app(host: Host, tenant: Tenant | None = None, *documents: str | No
     app.register_blueprint(_execution(host, tenant))
     app.register_blueprint(_staging(host, tenant))
     app.register_blueprint(_carrying(host, tenant))
-    serve_description(app, "Satchel surrogate", __doc__, *documents)
+    serve_description(app, "Satchel surrogate")
 
     @app.get("/v1/status")
     def status() -> Any:
+        """HostStatus, with the tenant's replicas."""
         return host.status(tenant).to_json()
 
     @app.post("/v1/fits")
     def fits() -> Any:
+        """A machine spec: the accelerator it would run under, or why not."""
         spec = MachineSpec.from_json(flask.request.get_json(silent=True))
         return {"accelerator": host.placed(spec).accelerator}
 
     @app.post("/v1/replicas")
     def create() -> Any:
+        """CreateReplica: admit one and begin to resume it."""
         request = CreateReplica.from_bytes(flask.request.get_data())
         status = host.create(request, tenant).status()
         return dataclasses.replace(status, signer=host.answer_key.public).to_json()
 
     @app.get("/v1/replicas/<replica>")
+    @query(wait=float)
     def one(replica: str) -> Any:
+        """ReplicaStatus, once it is ready or failed or time is up."""
         hosted = host.replica(replica, tenant)
         hosted.wait_started(min(WAIT_LIMIT, flask.request.args.get("wait", 0.0, float)))
         return hosted.status().to_json()
 
     @app.get("/v1/replicas/<replica>/spans")
+    @query(since=float)
     def spans(replica: str) -> Any:
+        """SpanReport: what was done for it, and what the tenant asked; since: of this host's
+        monotonic clock, else no spans."""
         return answer_spans(*host.replica(replica, tenant).spans, requests)
 
     @app.post("/v1/replicas/<replica>/digest")
     def digest(replica: str) -> Any:
+        """Paths: a digest of the guest's files."""
         body = flask.request.get_json(silent=True)
         paths = body.get("paths") if isinstance(body, dict) else None
         if not isinstance(paths, list):
@@ -128,6 +112,7 @@ def surrogate_app(host: Host, tenant: Tenant | None = None, *documents: str | No
 
     @app.delete("/v1/replicas/<replica>")
     def remove(replica: str) -> Any:
+        """End it."""
         host.remove(replica, tenant)
         return {}
 
@@ -168,7 +153,9 @@ def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
 
     @routes.post("/operations")
     @octets(sent=True, answered=True)
+    @query(signed=bool, early=bool, long=bool)
     def execute(replica: str) -> Any:
+        """Log records in, response records out, and signatures."""
         operations = decode_operations(flask.request.get_data())
         hosted = host.replica(replica, tenant)
         responses = hosted.answer(operations)
@@ -182,7 +169,9 @@ def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
 
     @routes.post("/reads")
     @octets(sent=True, answered=True)
+    @query(signed=bool)
     def read(replica: str) -> Any:
+        """The same for requests that change nothing and do not count."""
         operations = decode_operations(flask.request.get_data())
         hosted = host.replica(replica, tenant)
         responses: Iterable[Response] = hosted.read(operations)
@@ -192,10 +181,12 @@ def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
 
     @routes.post("/hand-over")
     def hand_over(replica: str) -> Any:
+        """HandedOver: freeze it, so that it can go on elsewhere too."""
         return host.replica(replica, tenant).hand_over().to_json()
 
     @routes.get("/touched")
     def touched(replica: str) -> Any:
+        """Touched: what its machine has touched here."""
         return host.replica(replica, tenant).touched().to_json()
 
     _pieces(routes, host, tenant)
@@ -207,7 +198,9 @@ def _pieces(routes: flask.Blueprint, host: Host, tenant: Tenant) -> None:
 
     @routes.get("/operations/<int:number>/answer")
     @octets(answered=True)
+    @query(after=int, length=int)
     def piece(replica: str, number: int) -> Any:
+        """A piece of a long answer."""
         hosted = host.replica(replica, tenant)
         hosted.touch()
         after, length = (flask.request.args.get(name, 0, int) for name in ("after", "length"))
@@ -218,6 +211,7 @@ def _pieces(routes: flask.Blueprint, host: Host, tenant: Tenant) -> None:
 
     @routes.delete("/operations/<int:number>/answer")
     def forget(replica: str, number: int) -> Any:
+        """Nobody wants more of it."""
         host.replica(replica, tenant).replica.long.of(OperationNumber(number)).drop()
         return {}
 
@@ -228,6 +222,7 @@ def _carrying(host: Host, tenant: Tenant) -> flask.Blueprint:
 
     @routes.get("/streams")
     def streams(replica: str) -> Any:
+        """Socket: where the streams of its guest are reached here."""
         door = host.replica(replica, tenant).replica.door
         if door is None:
             raise NotFoundError(f"replica {replica} has no streams now")
@@ -235,6 +230,8 @@ def _carrying(host: Host, tenant: Tenant) -> flask.Blueprint:
 
     @routes.post("/delta")
     def delta(replica: str) -> Any:
+        """Since: tables, hold: DeltaOffer of what changed since then; at: another freeze than
+        one now, its tables and device_state."""
         body = flask.request.get_json(silent=True)
         fields = body if isinstance(body, dict) else {}
         hold = fields.get("hold", False)
@@ -253,7 +250,9 @@ def _carrying(host: Host, tenant: Tenant) -> flask.Blueprint:
 
     @routes.get("/delta/<digest>")
     @octets(answered=True)
+    @query(offset=int, length=int)
     def piece(replica: str, digest: str) -> Any:
+        """A piece of that delta."""
         offset, length = (flask.request.args.get(name, 0, int) for name in ("offset", "length"))
         hosted = host.replica(replica, tenant)
         hosted.touch()
@@ -270,12 +269,15 @@ def _handing_over(routes: flask.Blueprint, host: Host, tenant: Tenant) -> None:
 
     @routes.post("/go-on")
     def go_on(replica: str) -> Any:
+        """The end of hold."""
         host.replica(replica, tenant).replica.go_on()
         return {}
 
     @routes.post("/more")
     @octets(sent=True)
+    @query(go=bool)
     def more(replica: str) -> Any:
+        """A delta for one that stands by; go: the last one."""
         hosted = host.replica(replica, tenant)
         hosted.touch()
         if hosted.standby is None:
@@ -292,15 +294,18 @@ def _staging(host: Host, tenant: Tenant) -> flask.Blueprint:
 
     @routes.post("")
     def stage() -> Any:
+        """CreateReplica: fetch what a machine needs, and begin none."""
         request = CreateReplica.from_bytes(flask.request.get_data())
         return host.stage(request, tenant).status().to_json()
 
     @routes.get("/<replica>")
     def one(replica: str) -> Any:
+        """Staged."""
         return host.staged(replica, tenant).status().to_json()
 
     @routes.delete("/<replica>")
     def end(replica: str) -> Any:
+        """Fetch nothing more."""
         host.unstage(replica, tenant)
         return {}
 

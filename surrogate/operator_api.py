@@ -2,16 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon's own socket over HTTP: what its operator has there, with the token in the header.
 
-GET    /v1/status          HostStatus, with all replicas
-POST   /v1/cache           blocks of 4096 bytes: {"blocks": N, "new": N}, now in the cache
-DELETE /v1/replicas/R      end all that is called so, whoever has it
-GET    /v1/tenants         {"tenants": [...], "banned": [...]}
-POST   /v1/tenants         {"identity": I}: admit it. {"socket": PATH, "forwarded": PATH}, where its
-                           API is and where sockets go that it forwards
-POST   /v1/tenants/end     {"identity": I}: end all that it has, and cut its connections
-POST   /v1/tenants/ban     {"identity": I}: the same, and admit it no more
-POST   /v1/tenants/unban   {"identity": I}
-
 With the token a request for anything else is one of the tenant `account` (surrogate/api.py), and
 without it all are refused: clients come by the door.
 """
@@ -33,7 +23,7 @@ from wire import octets, takes
 
 def operator_app(host: Host, sockets: TenantSockets) -> flask.Flask:
     """The application of the daemon's own socket."""
-    app = surrogate_app(host, None, __doc__)
+    app = surrogate_app(host)
 
     @app.before_request
     def status_and_end() -> Any:
@@ -63,24 +53,29 @@ def _tenants(host: Host, sockets: TenantSockets) -> flask.Blueprint:
 
     @routes.get("")
     def listed() -> Any:
+        """{"tenants": [...], "banned": [...]}."""
         told = [_told(host, sockets, tenant) for tenant in host.tenants.all()]
         return {"tenants": told, "banned": host.tenants.banned()}
 
     @routes.post("")
     @takes(identity=str)
     def admit(fields: dict[str, Any]) -> Any:
+        """{"identity": I}: admit it. {"socket": PATH, "forwarded": PATH}, where its API is and
+        where sockets go that it forwards."""
         tenant = host.tenants.admit(fields["identity"])
         return {"socket": str(sockets.open(tenant)), "forwarded": str(tenant.forwarded)}
 
     @routes.post("/end")
     @takes(identity=str)
     def end(fields: dict[str, Any]) -> Any:
+        """{"identity": I}: end all that it has, and cut its connections."""
         sockets.end_known(fields["identity"])
         return {}
 
     @routes.post("/ban")
     @takes(identity=str)
     def ban(fields: dict[str, Any]) -> Any:
+        """{"identity": I}: the same, and admit it no more."""
         identity = fields["identity"]
         host.tenants.ban(identity)
         for tenant in host.tenants.all():
@@ -91,6 +86,7 @@ def _tenants(host: Host, sockets: TenantSockets) -> flask.Blueprint:
     @routes.post("/unban")
     @takes(identity=str)
     def unban(fields: dict[str, Any]) -> Any:
+        """{"identity": I}."""
         host.tenants.unban(fields["identity"])
         return {}
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from wire.http.credentials import BadCredentials, Credentials, read_credentials
     from wire.http.intake import Intake
     from wire.http.metrics import exposition, metrics_app
-    from wire.http.openapi import description, octets, serve_description, takes
+    from wire.http.openapi import description, octets, query, serve_description, takes
     from wire.http.pages import Lasting, Page, View
     from wire.http.server import (
         JSON_BODY_LIMIT,
@@ -276,6 +276,7 @@ __all__ = [
     "own_address",
     "pair",
     "printable",
+    "query",
     "read_certificate",
     "read_credentials",
     "read_destination",

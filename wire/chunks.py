@@ -145,6 +145,7 @@ def chunk_routes(
     @routes.post(PATH)
     @octets(sent=True, answered=True)
     def chunks() -> flask.Response:
+        """Chunk references in, pack records out."""
         return _answer(provider, pieces, CHUNK_REF_SIZE, BATCH_LIMIT)
 
     if below is not None:
@@ -153,6 +154,7 @@ def chunk_routes(
         @routes.post(BELOW_PATH)
         @octets(sent=True, answered=True)
         def places() -> flask.Response:
+            """Places below pages in, pack records out."""
             return _answer(deeper, pieces, PLACE_SIZE, PLACES_LIMIT)
 
     return routes

@@ -1,13 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The control socket of a session of a carried service, for `satchel status`, `move` and `stop`.
-
-GET  /v1/status   what `satchel status` shows
-POST /v1/move     to: SURROGATE; answers when the service leads there
-GET  /v1/move     done, total: always 0
-GET  /v1/plan     refused: there is one route
-POST /v1/stop     end the session
-"""
+"""The control socket of a session of a carried service, for `satchel status`, `move` and `stop`."""
 
 from __future__ import annotations
 
@@ -29,15 +22,17 @@ def carry_control(
     """The application; when it is asked to end, `stop` is told."""
     app = flask.Flask("satchel-control", static_folder=None)
     install_errors(app)
-    serve_description(app, "Satchel session", __doc__)
+    serve_description(app, "Satchel session")
 
     @app.get("/v1/status")
     def status() -> Any:
+        """What `satchel status` shows."""
         urls = [front.url for front in fronts]
         return runner.status() | {"port": fronts[0].port, "url": urls[0], "urls": urls}
 
     @app.post("/v1/move")
     def move() -> Any:
+        """To: SURROGATE; answers when the service leads there."""
         body = flask.request.get_json(silent=True)
         fields = body if isinstance(body, dict) else {}
         surrogate = fields.get("to")
@@ -50,15 +45,18 @@ def carry_control(
 
     @app.get("/v1/move")
     def how_far() -> Any:
+        """Done, total: always 0."""
         return {"done": 0, "total": 0}
 
     @app.get("/v1/plan")
     def plan() -> Any:
+        """Refused: there is one route."""
         why = "a move of a carried service is a hand-over, always"
         raise UnsupportedError(f"there is no plan for {runner.service}", why=why)
 
     @app.post("/v1/stop")
     def end() -> Any:
+        """End the session."""
         try:
             runner.settle()
         finally:

@@ -1,14 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Home's help over HTTP (docs/formats/uplink.md).
-
-POST /v1/uplink/S/trees             a mirror of a tree; all that is in it
-GET  /v1/uplink/S/trees/T?since=N   what is another than in state N
-POST /v1/uplink/S/files             begin a new file: a name, or that the service has it
-POST /v1/uplink/S/files/F/names     SHA-1s of its chunks; a bit for each that home lacks
-POST /v1/uplink/S/files/F/chunks    the next of those
-POST /v1/uplink/S/files/F/send      upload it: outcome, why, etag
-"""
+"""Home's help over HTTP (docs/formats/uplink.md)."""
 
 from __future__ import annotations
 
@@ -22,7 +14,7 @@ from satchel.errors import UsageError
 from satchel.typed import Form, Mistyped
 from uplink.helper.files import NewFile
 from uplink.helper.helped import Helper
-from wire import octets, takes
+from wire import octets, query, takes
 
 
 def uplink_routes(helper: Helper) -> flask.Blueprint:
@@ -33,12 +25,15 @@ def uplink_routes(helper: Helper) -> flask.Blueprint:
     @octets(answered=True)
     @takes(user=str, root=str, question=str)
     def begin_tree(fields: dict[str, Any], service: str) -> Any:
+        """A mirror of a tree; all that is in it."""
         trees = helper.of_user(service, fields["user"]).trees
         return _packed(trees.begin(fields["root"], fields["question"].encode()))
 
     @routes.get("/trees/<tree>")
     @octets(answered=True)
+    @query(since=int)
     def tree_since(service: str, tree: str) -> Any:
+        """What is another than in state N."""
         since = flask.request.args.get("since", "")
         if not re.fullmatch("[0-9]{1,15}", since):
             raise UsageError("since must be a number")
@@ -47,6 +42,7 @@ def uplink_routes(helper: Helper) -> flask.Blueprint:
     @routes.post("/files")
     @takes(user=str, file=dict)
     def begin_file(fields: dict[str, Any], service: str) -> Any:
+        """Begin a new file: a name, or that the service has it."""
         file = _new_file(fields["file"])
         name, etag = helper.of_user(service, fields["user"]).files.begin(file)
         return {"file": name, "etag": etag}
@@ -54,16 +50,19 @@ def uplink_routes(helper: Helper) -> flask.Blueprint:
     @routes.post("/files/<file>/names")
     @octets(sent=True, answered=True)
     def name_chunks(service: str, file: str) -> Any:
+        """SHA-1s of its chunks; a bit for each that home lacks."""
         return _packed(helper.get(service).files.name(file, flask.request.get_data()))
 
     @routes.post("/files/<file>/chunks")
     @octets(sent=True)
     def take_chunks(service: str, file: str) -> Any:
+        """The next of those."""
         helper.get(service).files.take(file, flask.request.get_data())
         return {}
 
     @routes.post("/files/<file>/send")
     def send(service: str, file: str) -> Any:
+        """Upload it: outcome, why, etag."""
         return Form().plain(helper.get(service).files.send(file))
 
     return routes

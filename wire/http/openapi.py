@@ -1,23 +1,18 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a daemon's API offers, as OpenAPI 3.1: made from its routes, and served by it.
+"""The description of a daemon's API in OpenAPI 3.1: made from its routes, and served by it.
 
-GET    /v1/openapi.json   the description
-POST   /v1/chunks         chunk references in, pack records out
-POST   /v1/below          places below pages in, pack records out
-
-Paths, methods and parameters are those of the routes. What each does is a line like the one above,
-in the docstring of the API's module. There `S` in a path is any parameter, and `?limit=N` a query
-parameter that may be left out: N is a whole number, SECONDS a number, 1 a switch, else it is text.
-The body of a request is what the route's view says, by `takes` or `octets`.
+Each view of a route is one row of the table: its route gives method and path, the first paragraph
+of its docstring the summary, `takes` or `octets` the body, and `query` the parameters that a
+request may leave out.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -49,24 +44,16 @@ ERROR = {
     },
 }
 
-QUERY_TYPES = {
-    "N": {"type": "integer", "minimum": 0},
-    "SECONDS": {"type": "number", "minimum": 0},
-    "1": {"const": "1"},
+QUERY_TYPES: dict[type, dict[str, Any]] = {
+    int: {"type": "integer", "minimum": 0},
+    float: {"type": "number", "minimum": 0},
+    bool: {"const": "1"},
+    str: {"type": "string"},
 }
 
-_LINE = re.compile(r"(GET|POST|DELETE) +(/\S*?)(?:\?(\S+))?(?: +|: |$)(.*)")
-_PARAMETER = re.compile(r"<(?:(\w+):)?(\w+)>|(?<=/)[A-Z]{1,20}(?=/|$)")
+_PARAMETER = re.compile(r"<(?:(\w+):)?(\w+)>")
 
 View = TypeVar("View", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True)
-class Told:
-    """A line of a docstring. query: names of parameters, and what their values are"""
-
-    summary: str
-    query: dict[str, str]
 
 
 def takes(**types: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -94,24 +81,33 @@ def octets(*, sent: bool = False, answered: bool = False) -> Callable[[View], Vi
     return decorate
 
 
-def serve_description(app: flask.Flask, title: str, *documents: str | None) -> None:
-    """Let `app` say what it offers. documents: docstrings with a line for each route"""
+def query(**types: type) -> Callable[[View], View]:
+    """Declare the query parameters of a view; a bool is present as 1."""
+
+    def decorate(view: View) -> View:
+        view.query = types  # type: ignore[attr-defined]
+        return view
+
+    return decorate
+
+
+def serve_description(app: flask.Flask, title: str) -> None:
+    """Let `app` serve its description."""
 
     @app.get(PATH)
     def openapi() -> Any:
-        return description(app, title, *documents)
+        """The description."""
+        return description(app, title)
 
 
-def description(app: flask.Flask, title: str, *documents: str | None) -> dict[str, Any]:
-    """The document. A route without a line has no summary."""
-    told = dict(lines(*documents, __doc__))
+def description(app: flask.Flask, title: str) -> dict[str, Any]:
+    """Return the document. A route whose view has no docstring has no summary."""
     paths: dict[str, dict[str, Any]] = {}
     for rule in app.url_map.iter_rules():
         place = _PARAMETER.sub(lambda found: f"{{{found[2]}}}", rule.rule)
         for method in (rule.methods or set()) - OF_FLASK:
-            line = told.get((method, shape(rule.rule)), Told("", {}))
             view = app.view_functions[rule.endpoint]
-            paths.setdefault(place, {})[method.lower()] = _operation(rule, method, view, line)
+            paths.setdefault(place, {})[method.lower()] = _operation(rule, method, view)
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": version("satchel")},
@@ -120,39 +116,21 @@ def description(app: flask.Flask, title: str, *documents: str | None) -> dict[st
     }
 
 
-def lines(*documents: str | None) -> Iterator[tuple[tuple[str, str], Told]]:
-    """Method, shape of the path, and what is told of it, of each line of such a docstring. More
-    follows on lines that begin with blanks."""
-    for document in documents:
-        text = re.sub(r"\n {3,}", " ", document or "")
-        for line in text.splitlines():
-            if found := _LINE.fullmatch(line):
-                method, path, query, summary = found.groups()
-                pairs = [pair.partition("=") for pair in (query or "").split("&") if pair]
-                told = Told(" ".join(summary.split()), {name: value for name, _, value in pairs})
-                yield (method, shape(path)), told
-
-
-def shape(path: str) -> str:
-    """A path with its parameters as `{}`, however they are called."""
-    return _PARAMETER.sub("{}", path)
-
-
-def _operation(rule: Rule, method: str, view: Any, line: Told) -> dict[str, Any]:
+def _operation(rule: Rule, method: str, view: Any) -> dict[str, Any]:
     sent, answered = getattr(view, "octets", (False, False))
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": _parameter(rule, name)}
         for name in sorted(rule.arguments)
     ]
     parameters += [
-        {"name": name, "in": "query", "schema": QUERY_TYPES.get(value, {"type": "string"})}
-        for name, value in line.query.items()
+        {"name": name, "in": "query", "schema": QUERY_TYPES[kind]}
+        for name, kind in getattr(view, "query", {}).items()
     ]
     answer = "application/octet-stream" if answered else "application/json"
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     operation = {
         "operationId": f"{method.lower()}_{rule.endpoint.replace('.', '_')}",
-        "summary": line.summary,
+        "summary": " ".join((inspect.getdoc(view) or "").split("\n\n")[0].split()),
         "parameters": parameters,
         "responses": {
             "200": {"description": "done", "content": {answer: {}}},
