@@ -34,7 +34,7 @@ std::unique_ptr<File> OpenFile(const path& name, OpenMode mode) {
   return file;
 }
 
-void Create(const path& folder) {
+void CreateStore(const path& folder) {
   Run(kStore, [&] { return Store::Create(PosixEnv(), folder.string()); });
 }
 
@@ -45,8 +45,8 @@ std::unique_ptr<PyStore> Opened(const OpenFn& open) {
   return std::make_unique<PyStore>(PyStore{std::move(store)});
 }
 
-std::unique_ptr<PyStore> Open(const path& folder, int level, uint64_t pack_limit,
-                              size_t max_pending) {
+std::unique_ptr<PyStore> OpenStore(const path& folder, int level, uint64_t pack_limit,
+                                   size_t max_pending) {
   ChunkOptions options;
   options.level = level;
   if (pack_limit != 0) options.pack_limit = std::min(pack_limit, kPackLimit);
@@ -425,8 +425,8 @@ void init_store(py::module_& m) {
   m.def("name_blocks", &NamesOf, py::arg("blocks"));
   m.def("checksum64", &Checksum, py::arg("data"));
   py::class_<PyStore>(m, "Store")
-      .def_static("create", &Create, py::arg("path"))
-      .def_static("open", &Open, py::arg("path"), py::arg("level"), py::arg("pack_limit"),
+      .def_static("create", &CreateStore, py::arg("path"))
+      .def_static("open", &OpenStore, py::arg("path"), py::arg("level"), py::arg("pack_limit"),
                   py::arg("max_pending"))
       .def_static("open_to_read", &OpenToRead, py::arg("path"))
       .def_static("open_to_relieve", &OpenToRelieve, py::arg("path"))

@@ -11,13 +11,11 @@ import os
 import random
 import re
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-import pybind11
 import pytest
 
 from tests.native.test_native import PROGRAMS, run
@@ -45,17 +43,8 @@ pytestmark = requires("clang++")
 @pytest.fixture(scope="module")
 def threaded() -> Path:
     """The concurrent tests under ThreadSanitizer."""
-    build = ROOT / "build" / "tsan"
-    if not (build / "build.ninja").exists():
-        configure = [
-            "cmake", "-S", str(ROOT), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=None",
-            "-DCMAKE_CXX_FLAGS=-O1 -g1", "-DSATCHEL_SANITIZE=thread",
-            "-DCMAKE_C_COMPILER=clang", "-DCMAKE_CXX_COMPILER=clang++",
-            f"-DPython_EXECUTABLE={sys.executable}", f"-Dpybind11_DIR={pybind11.get_cmake_dir()}",
-        ]  # fmt: skip
-        subprocess.run(configure, check=True)
-    subprocess.run(["cmake", "--build", str(build), "--target", "concurrency_tests"], check=True)
-    return build / "tests" / "native" / "concurrency_tests"
+    subprocess.run([str(ROOT / "scripts" / "sanitizers"), "threads"], check=True)
+    return ROOT / "build" / "tsan" / "tests" / "native" / "concurrency_tests"
 
 
 Run = subprocess.CompletedProcess[str]

@@ -52,7 +52,7 @@ class Reader {
   bool ok_ = true;
 };
 
-Status Damaged(const char* why) { return Status::Make(Kind::kDamaged, "bad commit file", why); }
+Status BadCommit(const char* why) { return Status::Make(Kind::kDamaged, "bad commit file", why); }
 
 bool IsPlain(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; }
 
@@ -62,9 +62,9 @@ Status TakeFile(Reader* in, MediaFile* file) {
   const auto length = in->Take<uint16_t>();
   file->digest = in->Take<std::array<uint8_t, kDigestSize>>();
   file->path = in->Take(length);
-  if (!in->ok()) return Damaged("it is too short");
-  if (kind != 0) return Damaged("a file is of an unknown kind");
-  return IsMediaPath(file->path) ? Status() : Damaged("a path in it is none of a medium");
+  if (!in->ok()) return BadCommit("it is too short");
+  if (kind != 0) return BadCommit("a file is of an unknown kind");
+  return IsMediaPath(file->path) ? Status() : BadCommit("a path in it is none of a medium");
 }
 
 }  // namespace
@@ -96,14 +96,14 @@ std::string EncodeMediaCommit(const MediaCommit& commit) {
 }
 
 Status DecodeMediaCommit(const std::string& data, MediaCommit* commit) {
-  if (data.size() < kMediaCommitHeaderSize + 8) return Damaged("it is too short");
+  if (data.size() < kMediaCommitHeaderSize + 8) return BadCommit("it is too short");
   const size_t body = data.size() - 8;
   uint64_t checksum;
   std::memcpy(&checksum, data.data() + body, sizeof checksum);
   if (std::memcmp(data.data(), kMediaCommitMagic, sizeof kMediaCommitMagic) != 0) {
-    return Damaged("wrong magic");
+    return BadCommit("wrong magic");
   }
-  if (checksum != Checksum64(data.data(), body)) return Damaged("the checksum does not agree");
+  if (checksum != Checksum64(data.data(), body)) return BadCommit("the checksum does not agree");
   Reader in(data.data() + sizeof kMediaCommitMagic, body - sizeof kMediaCommitMagic);
   const auto version = in.Take<uint32_t>();
   const auto cipher = in.Take<uint32_t>();
@@ -122,13 +122,13 @@ Status DecodeMediaCommit(const std::string& data, MediaCommit* commit) {
                         "a reserved field is not zero");
   }
   if (packs > in.left() / kMediaCommitPackSize || files > in.left() / kMediaCommitFileSize) {
-    return Damaged("its counts do not fit its size");
+    return BadCommit("its counts do not fit its size");
   }
   commit->packs.resize(packs);
   for (MediaPack& pack : commit->packs) pack = in.Take<MediaPack>();
   commit->files.resize(files);
   for (MediaFile& file : commit->files) SATCHEL_RETURN_IF_ERROR(TakeFile(&in, &file));
-  return in.left() == 0 ? Status() : Damaged("bytes are left over");
+  return in.left() == 0 ? Status() : BadCommit("bytes are left over");
 }
 
 bool IsMediaPath(const std::string& path) {

@@ -11,18 +11,18 @@ namespace satchel {
 namespace {
 
 template <typename T>
-void Put(const T& value, std::string* out) {
+void PutField(const T& value, std::string* out) {
   out->append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
 template <typename T>
-T Take(const char* data) {
+T TakeField(const char* data) {
   T value;
   std::memcpy(&value, data, sizeof value);
   return value;
 }
 
-Status Damaged(const char* why) { return Status::Make(Kind::kDamaged, "bad pack index", why); }
+Status BadIndex(const char* why) { return Status::Make(Kind::kDamaged, "bad pack index", why); }
 
 }  // namespace
 
@@ -32,50 +32,50 @@ std::string EncodeMediaIndex(std::vector<MediaIndexEntry>* entries, uint64_t pac
   std::string out;
   out.reserve(kMediaIndexHeaderSize + entries->size() * kMediaIndexEntrySize + 8);
   out.append(kMediaIndexMagic, sizeof kMediaIndexMagic);
-  Put(kMediaIndexVersion, &out);
-  Put(static_cast<uint32_t>(entries->size()), &out);
-  Put(pack_size, &out);
-  Put(uint64_t{0}, &out);
+  PutField(kMediaIndexVersion, &out);
+  PutField(static_cast<uint32_t>(entries->size()), &out);
+  PutField(pack_size, &out);
+  PutField(uint64_t{0}, &out);
   for (const MediaIndexEntry& entry : *entries) {
-    Put(entry.ref, &out);
-    Put(entry.offset, &out);
-    Put(entry.length, &out);
-    Put(uint16_t{0}, &out);
+    PutField(entry.ref, &out);
+    PutField(entry.offset, &out);
+    PutField(entry.length, &out);
+    PutField(uint16_t{0}, &out);
   }
-  Put(Checksum64(out.data(), out.size()), &out);
+  PutField(Checksum64(out.data(), out.size()), &out);
   return out;
 }
 
 Status DecodeMediaIndex(const std::string& data, std::vector<MediaIndexEntry>* entries,
                         uint64_t* pack_size) {
-  if (data.size() < kMediaIndexHeaderSize + 8) return Damaged("it is too short");
+  if (data.size() < kMediaIndexHeaderSize + 8) return BadIndex("it is too short");
   const char* at = data.data();
   if (std::memcmp(at, kMediaIndexMagic, sizeof kMediaIndexMagic) != 0)
-    return Damaged("wrong magic");
-  const auto version = Take<uint32_t>(at + 8);
+    return BadIndex("wrong magic");
+  const auto version = TakeField<uint32_t>(at + 8);
   if (version != kMediaIndexVersion) {
     return Status::Make(Kind::kUnsupported, "cannot read a pack index",
                         "its version is " + std::to_string(version));
   }
-  const uint64_t count = Take<uint32_t>(at + 12);
-  *pack_size = Take<uint64_t>(at + 16);
+  const uint64_t count = TakeField<uint32_t>(at + 12);
+  *pack_size = TakeField<uint64_t>(at + 16);
   const size_t body = data.size() - 8;
   if (body != kMediaIndexHeaderSize + count * kMediaIndexEntrySize) {
-    return Damaged("its size does not fit its count");
+    return BadIndex("its size does not fit its count");
   }
-  if (Take<uint64_t>(at + body) != Checksum64(at, body)) {
-    return Damaged("the checksum does not agree");
+  if (TakeField<uint64_t>(at + body) != Checksum64(at, body)) {
+    return BadIndex("the checksum does not agree");
   }
-  if (Take<uint64_t>(at + 24) != 0) {
+  if (TakeField<uint64_t>(at + 24) != 0) {
     return Status::Make(Kind::kUnsupported, "cannot read a pack index",
                         "a reserved field is not zero");
   }
   entries->resize(count);
   at += kMediaIndexHeaderSize;
   for (MediaIndexEntry& entry : *entries) {
-    entry.ref = Take<ChunkRef>(at);
-    entry.offset = Take<uint32_t>(at + kChunkRefSize);
-    entry.length = Take<uint16_t>(at + kChunkRefSize + 4);
+    entry.ref = TakeField<ChunkRef>(at);
+    entry.offset = TakeField<uint32_t>(at + kChunkRefSize);
+    entry.length = TakeField<uint16_t>(at + kChunkRefSize + 4);
     at += kMediaIndexEntrySize;
   }
   return {};
