@@ -75,7 +75,7 @@ def test_the_index_of_a_store(store: Store, tmp_path: Path) -> None:
     assert {path.name: path.stat().st_size for path in folder.iterdir()} == before
     store.settle()
     assert [part.text.split()[0] for part in dump(folder)[1:]] == [name[:8] for name in ids]
-    with pytest.raises(StoreDamaged, match="no index"):
+    with pytest.raises(StoreDamaged, match="not an index"):
         dump(tmp_path)
 
 
