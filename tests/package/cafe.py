@@ -22,7 +22,7 @@ PATIENCE = 600.0
 PAUSE = 2.0
 """Between two looks, in seconds: each of them starts programs, perhaps on an emulated processor."""
 
-NEWER = "0.1.0+newer"
+NEWER = "0.2.0+newer"
 """The version to which an upgrade goes."""
 
 SURROGATE = "satchel-surrogate"
