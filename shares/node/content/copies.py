@@ -73,9 +73,9 @@ Make = Callable[[int, int], Window]
 
 @dataclass(frozen=True)
 class WindowWrites:
-    """What was written through a window. runs: first, count, and how often each of the blocks was;
-    0 where that was counted before. writes: requests. modified: nanoseconds since 1970. size: where
-    the file got longer, else None"""
+    """Writes through a window. runs: first block, count, and the number of writes of each; 0 if
+    they were counted before. writes: requests. modified: nanoseconds since 1970. size: the new
+    one if the file got longer, else None"""
 
     runs: list[tuple[int, int, int]]
     writes: int
@@ -85,21 +85,21 @@ class WindowWrites:
 
 @dataclass(frozen=True)
 class OldCopy:
-    """content: of a block; latest: until when it was the latest, seconds on the node's clock"""
+    """The content of a block, and the time on the node's clock until which it was the latest."""
 
     content: bytes
     latest: float
 
 
 class Copies:
-    """The blocks of one node: `access.BlocksHere`, and the windows on them. With the lock held, but
-    for what says otherwise.
+    """The blocks of one node: `access.BlocksHere`, and the windows on them. Every method is
+    called with the lock held, but for those that take it.
 
-    logs: gets the replies of home's log for which the access waits that writes now
+    logs: gets the replies of home's log for which the current access waits
     """
 
     def __init__(self, held: Holdings, pages: Pages, make: Make | None) -> None:
-        """make: None for a node whose programs ask for everything."""
+        """make: None if the programs of this node ask for everything."""
         self._held, self._pages, self._make = held, pages, make
         self._machine, self._buffer, self._journal = held.machine, held.buffer, held.journal
         self.logs: list[Replies] = []
@@ -157,7 +157,7 @@ class Copies:
         self._held.push(pushes)
 
     def _note(self, file: OpenFile, numbers: range, native: bool) -> None:
-        """In the journal, before the program is told that it is written. Raises OSError."""
+        """Note a write in the journal before the program hears of it. Raises OSError."""
         journal, name = self._journal, file.file
         if journal is None:
             return
@@ -173,8 +173,8 @@ class Copies:
         journal.wrote(name, numbers.start, len(numbers))
 
     def _torn(self, file: OpenFile, blocks: range) -> None:
-        """Of what was to be written there a part may be: what is here of these blocks is the latest
-        then, for others as well."""
+        """Treat blocks of a failed write, which may be written in part, as written: other nodes
+        get this content, too."""
         now, machine = clock.now(), self._machine
         here = [machine.block(file.file, number) for number in blocks]
         for number, block in zip(blocks, here, strict=True):
@@ -192,8 +192,9 @@ class Copies:
         self._held.push(pushes)
 
     def cut(self, file: OpenFile, size: int) -> bool:
-        """Make a native file shorter without asking home; whether that could be. Not what is in a
-        journal, whose records know cuts by home alone, and not much at once."""
+        """Make a native file shorter without asking home, and return whether that was possible.
+        It is not for a file in a journal, whose records know only home's cuts, nor for a long
+        cut."""
         native = self._machine.native(file.file)
         if not native or self._journal is not None or file.log == "sync" or file.pages.there:
             return False
@@ -213,7 +214,7 @@ class Copies:
 
     @staticmethod
     def _logs(file: OpenFile, native: bool) -> bool:
-        """Whether what is written now goes to home's log."""
+        """Return whether a write goes to home's log."""
         return file.log == "sync" or (file.log == "async" and not native)
 
     def _log(self, file: OpenFile, number: int, offset: int, data: bytes) -> None:
@@ -223,18 +224,17 @@ class Copies:
     # Taking back what sessions may do.
 
     def take_back(self, file: OpenFile, blocks: range, *, read: bool) -> None:
-        """Sessions do not write, or read, these blocks any more, and what they wrote is the
-        machine's."""
+        """Keep sessions from writing, or reading, these blocks, and absorb their writes."""
         file.session.withdraw(blocks, read=read)
         self.absorb(file)
 
     def take_back_all(self, file: OpenFile) -> None:
-        """The same of all of the file."""
+        """Do the same for the whole file."""
         file.session.withdraw_all()
         self.absorb(file)
 
     def absorb(self, file: OpenFile) -> None:
-        """What was written through the file's window is the machine's."""
+        """Tell the machine of the writes through the file's window."""
         taken = self._taken(file)
         if taken is None:
             return
@@ -260,8 +260,8 @@ class Copies:
         self._held.push(pushes)
 
     def _taken(self, file: OpenFile) -> WindowWrites | None:
-        """What was written since the last time, if anything was. Blocks whose writes are counted
-        are not written any more until they are granted again."""
+        """Return the new writes, or None. Blocks with a limited number of writes need a new
+        grant after this."""
         window = file.session.window
         if window is None or not window.take_written():
             return None
@@ -290,8 +290,7 @@ class Copies:
     # What home asks.
 
     def answer(self, message: Message, now: float) -> Message:
-        """The machine's. What was written to blocks that another node cuts off does not wait in the
-        journal any more."""
+        """Return the machine's answer. The journal forgets blocks that another node cuts off."""
         machine, over = self._machine, []
         if isinstance(message, Engage):
             over = [n for n in machine.numbers(message.file) if n >= message.cut]
@@ -303,7 +302,8 @@ class Copies:
         return answer
 
     def given(self, answer: Recalled, file: OpenFile | None) -> Recalled:
-        """With its content, which home has when it has answered a heartbeat that comes after."""
+        """Return the answer with its content. Home has that when it has answered a later
+        heartbeat."""
         if self._journal is not None and file is not None and answer.fresh:
             generation = self._journal.giving(file.file, answer.fresh, file.extent)
             mark = self._machine.mark()
@@ -348,7 +348,7 @@ class Copies:
             self.note_used_of(file)
 
     def note_used_of(self, file: OpenFile) -> None:
-        """The same, of one file."""
+        """Do the same for one file."""
         native, window = self._machine.native(file.file), file.session.window
         for first, count in window.take_used() if window is not None else ():
             for number in range(first, first + count):
@@ -358,7 +358,8 @@ class Copies:
                         self._buffer.used(file.file, range(number, number + 1))
 
     def grant(self, file: OpenFile, blocks: range) -> None:
-        """A program has come to these blocks by asking; what was written before is taken."""
+        """Grant the blocks around those that a program has asked for. Earlier writes are
+        absorbed."""
         window = file.session.window
         if window is None or file.pages.dropping:
             return
@@ -385,8 +386,8 @@ class Copies:
             window.grant(rights.first, rights.count, read=rights.reads, writes=limit)
 
     def _journaled(self, file: OpenFile, window: Window, found: Iterable[Rights]) -> bool:
-        """What is written through the window is found again when this process is killed; where that
-        cannot be, programs ask. found: () for all of a native file."""
+        """Have the journal find writes through the window after a kill of this process. Return
+        False if it cannot: then programs ask. found: () for all of a native file."""
         journal, name = self._journal, file.file
         if journal is None:
             return True
@@ -403,8 +404,8 @@ class Copies:
         return True
 
     def allow(self, file: OpenFile) -> None:
-        """How much may be written until the node is asked: by what home's log may lag behind, and
-        by what the policy says of block -1, whose times change with each write."""
+        """Limit the writes until the next request of a program: by the lag of home's log, and by
+        the policy for block -1, whose times change with each write."""
         window = file.session.window
         if window is None:
             return
@@ -418,7 +419,7 @@ class Copies:
         window.allow(writes=writes, fresh=fresh)
 
     def _complete(self, file: OpenFile, now: float) -> bool:
-        """Whether the node alone has the file, and all of it is here."""
+        """Return whether the file is native and completely here."""
         if not self._machine.native(file.file):
             return False
         blocks = -(-file.extent.size // BLOCK)
@@ -458,7 +459,7 @@ class Copies:
     # Old copies. Thread-safe, where a lock is taken.
 
     def watch(self, file: FileId, watched: bool) -> None:
-        """Somebody may read old content of the file; or, once for each time, does so no more."""
+        """Begin, or end, one reader's interest in old content of the file."""
         with self._held.lock:
             self._watched[file] += 1 if watched else -1
             if self._watched[file] <= 0:
@@ -466,8 +467,7 @@ class Copies:
                 self.forget_old(file)
 
     def forget_old(self, file: FileId) -> None:
-        """Forget old content after a program here has cut the file or made a hole in it, or when
-        nobody watches it."""
+        """Forget old content after a cut or a hole, or after the last reader."""
         with self._held.lock:
             for key in [key for key in self._old if key[0] == file]:
                 del self._old[key]
@@ -490,8 +490,8 @@ class Copies:
                 self._old.popitem(last=False)
 
     def read_old(self, file: OpenFile, offset: int, size: int, seconds: float) -> bytes | None:
-        """As many of these bytes as the file has, as they were at most so many seconds ago. Asks
-        nobody: None where a part of that is not here. Raises OSError for a file that is refused."""
+        """Read as of at most so many seconds ago, as far as the file goes, without asking home.
+        Return None if a part is not here. Raises OSError for a file that home has refused."""
         with self._held.lock:
             file.require()
             self.absorb(file)
@@ -515,8 +515,8 @@ class Copies:
         return b"".join(pieces)[offset - first * BLOCK : end - first * BLOCK]
 
     def drop_stale(self, file: OpenFile) -> None:
-        """What may be old by the share's own relaxation is not read any more. It is home's as well,
-        so nobody is told."""
+        """Stop using content that may be old by the share's own relaxation. Home has it as well,
+        so it needs no message."""
         with self._held.lock:
             file.session.withdraw_all()
             self.absorb(file)

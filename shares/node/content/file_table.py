@@ -49,7 +49,7 @@ ON_THIS_DISK = "home is not reached; what was written is durable on this disk"
 
 
 class FileTable:
-    """Of one node. Thread-safe. Raises OSError."""
+    """The open files of one node. Thread-safe. Raises OSError."""
 
     def __init__(
         self, held: Holdings, copies: Copies, extent: Callable[[OpenFile], Extent]
@@ -64,8 +64,8 @@ class FileTable:
 
     @contextmanager
     def opening(self, file: FileId | None = None) -> Iterator[None]:
-        """Within this home is asked to open files, and `opened` is called. file: where it is known,
-        the one; nobody else opens it meanwhile."""
+        """Mark that home is asked to open files; `opened` is called within. file: the file, if
+        it is known; nothing else opens it meanwhile."""
         with self._held.lock:
             self._machine.opening()
         try:
@@ -76,12 +76,13 @@ class FileTable:
                 self._held.unexpect(file)
 
     def ask_ahead(self, file: FileId, remembered: Attributes, hub: Hub) -> None:
-        """Within `opening`, before `hub` is asked to open the file to read: ask for the beginning
-        of its content, so that a program which opens and reads waits once. What comes are copies
-        as all others: home counts them and calls them back, also before the file is open.
+        """Ask for the beginning of the content before `hub` is asked to open the file to read,
+        so that a program which opens and reads waits once. Call it within `opening`. The blocks
+        are ordinary copies: home counts them and calls them back, also before the file is open.
 
-        remembered: what home said of the file's attributes and has not called back, so no other
-        node has it open to write. Nothing is asked for that is here, or on its way."""
+        remembered: attributes that home has promised, so that no other node has the file open to
+        write. Blocks that are here or on their way are not asked for.
+        """
         with self._held.lock:
             blocks = -(-remembered.size // BLOCK)
             count = min(blocks, AHEAD_OF_OPEN, self._copies.ahead_limit())
@@ -92,8 +93,8 @@ class FileTable:
             self.ask(self._files[file], Need(0, count, writes=False))
 
     def expect_cut(self, file: FileId) -> None:
-        """Within `opening`, before home is asked to make the file empty and open it: what home
-        gives of it comes ahead of the answer."""
+        """Expect content before home's answer to an open that empties the file. Call it within
+        `opening`."""
         with self._held.lock:
             if file not in self._files:
                 self._expect(file, Extent(0, 0, 0, 0))
@@ -104,8 +105,8 @@ class FileTable:
         self._machine.expect(file, self._policy(DelayedUpdate.name))
 
     def unasked(self, file: FileId) -> bool:
-        """Home has not opened the file: wait until it has answered what was asked ahead. Whether it
-        counts this node among who has copies, and is to be told that it closes the file."""
+        """Wait for the answers to `ask_ahead` after home has not opened the file. Return whether
+        home counts copies of this node, and so is to be told of a close."""
         if file not in self._held.expected:
             return False
         with suppress(OSError):
@@ -115,9 +116,9 @@ class FileTable:
         return self._held.under_way[file] <= 0
 
     def opened(self, file: FileId, opened: Opened, hub: Hub) -> OpenFile:
-        """Home has opened the file for this node; again, where it is open already. Calls are
-        answered on another thread than messages, which may have overtaken this answer. hub: who
-        gave it; one of an earlier membership says nothing any more of whose the file is."""
+        """Take up that home has opened the file for this node, perhaps again. Messages may have
+        overtaken this answer, because another thread handles them. hub: that of the answer; if
+        its membership is over, the answer does not decide who owns the file."""
         with self._held.lock:
             if hub is not self._held.hub:
                 opened = replace(opened, native=False, grant=0)
@@ -144,8 +145,8 @@ class FileTable:
             return known
 
     def make(self, file: FileId, attributes: Attributes) -> OpenFile:
-        """This node has made the file, and no other one knows of it: it is native. `made` or
-        `refuse` follows when home has answered; it is not closed before."""
+        """Make a file here that no other node knows: it is native. `made` or `refuse` must
+        follow, before the file is closed."""
         with self._held.lock:
             self._machine.make(file, self._policy(DelayedUpdate.name))
             made = OpenFile(file, attributes, Extent.of(attributes), "async", extent_came=True)
@@ -153,7 +154,7 @@ class FileTable:
             return made
 
     def made(self, file: FileId, opened: Opened, hub: Hub) -> OpenFile:
-        """Home has made it too, and opened it for this node."""
+        """Take up that home has made the file as well, and opened it for this node."""
         with self._held.lock:
             kept = self._files[file].rest.kept
             self._machine.made(file, opened.grant)
@@ -166,14 +167,15 @@ class FileTable:
             return known
 
     def made_before(self, file: FileId, grant: int) -> None:
-        """Home has made it, in this membership or in one before, and goes by this grant."""
+        """Take up the grant by which home goes after it has made the file, in this membership or
+        before."""
         with self._held.lock:
             self._machine.made(file, grant)
             if self._journal is not None:
                 self._journal.made(file, grant)
 
     def refuse(self, file: FileId, why: OSError) -> None:
-        """Home has not made it: nothing is to be had of it any more. Every access raises why."""
+        """Take up that home has not made the file. Every access to it raises `why` from now on."""
         with self._held.lock:
             known = self._files.get(file)
             if known is None:
@@ -243,7 +245,7 @@ class FileTable:
             self._copies.evict()
 
     def _lose(self, request: Fetch | Own, numbers: set[int], error: OSError) -> None:
-        """The machine has these blocks, but their content is not to be had here."""
+        """Tell the machine that the content of these blocks could not be stored here."""
         self._machine.unstored(request, numbers)
         self._refuse(request, error)
 
@@ -265,13 +267,13 @@ class FileTable:
     # Writing back.
 
     def sync(self, file: OpenFile) -> None:
-        """Returns when home has what was written here; the caller has home make it durable."""
+        """Return when home has all writes of this node; the caller has home make them durable."""
         self.note_times(file)
         self._held.flush(file)
 
     def settle(self, file: FileId) -> None:
-        """No program writes it any more: home gets what it has not. With the log policy `sync` it
-        has that on return; else it is on its way, ahead of all that is said after this."""
+        """Send home the rest after the last program that writes the file. With the log policy
+        `sync`, return when home has it; else it goes ahead of all later messages."""
         known = self._files[file]
         self.note_times(known)
         self._held.flush(known, wait=known.log == "sync")
@@ -279,9 +281,9 @@ class FileTable:
             self._held.wait_until(lambda: self._held.quiet(file))  # what was pushed, too
 
     def keep(self, file: FileId) -> bool:
-        """No program has it open. Whether it is native, and so is this node's until another one
-        opens it; of that the node is told (`engaged`), for the file to be closed. With relaxation
-        it is not: who opens it here may read it as it was."""
+        """Return whether the file, which no program has open, is native. It stays so until
+        another node opens it: then `engaged` is called. With relaxation it is not kept, so that
+        programs here may read it as it was."""
         with self._held.lock:
             native = self._machine.native(file)
             if native and not self._machine.relaxed(file):
@@ -290,19 +292,19 @@ class FileTable:
             return native
 
     def relaxed(self, file: FileId) -> bool:
-        """Whether programs may read it as it was some time ago."""
+        """Return whether programs may read old content of the file."""
         with self._held.lock:
             return self._machine.relaxed(file)
 
     def used(self, file: OpenFile) -> None:
-        """A program has it open again."""
+        """Note that a program has the file open again."""
         with self._held.lock:
             if file.rest.kept:
                 file.rest.kept = False
                 self._machine.keep(file.file, False)
 
     def told(self, file: OpenFile, spoken: int, found: Attributes | OSError | None) -> None:
-        """Home has stored what was written: size and times are these from now on."""
+        """Take up the size and times with which home has stored the writes."""
         attributes = found if isinstance(found, Attributes) else None
         with self._held.lock:
             file.rest.answered = max(file.rest.answered, spoken)
@@ -315,22 +317,23 @@ class FileTable:
                 file.extent = Extent.of(attributes)
 
     def await_told(self, file: OpenFile) -> None:
-        """Until it is known when home stored what was written: that is the time of the last status
-        change, and is not to be another one a moment later. Not where home is not reached."""
+        """Wait for the time at which home stored the writes, which is the time of the last
+        status change, so that it does not change a moment later. Return at once if home is not
+        reached."""
         self._held.wait_until(
             lambda: file.rest.answered >= file.rest.spoken or not self._held.connected
         )
 
     def await_room(self) -> None:
-        """Until not too much of what was closed is on its way. Raises OSError(EIO), but not where
-        the journal has it: then it waits there for a home that is not reached."""
+        """Wait until little enough content of closed files is on its way to home. Raises
+        OSError(EIO) if home is not reached; with a journal, return then."""
         journaled = self._journal is not None
         self._held.wait_until(lambda: self._held.room() or (journaled and not self._held.connected))
 
     @contextmanager
     def else_here(self, file: OpenFile) -> Iterator[None]:
-        """Within this home is to have the file durable. Where it is not reached for that, what was
-        written is durable on this disk, if there is a journal. Raises OSError: ENOLINK then."""
+        """Within this, home makes the file durable. If home is not reached and there is a
+        journal, make it durable on this disk and raise OSError(ENOLINK)."""
         try:
             yield
         except OSError as error:
@@ -344,14 +347,14 @@ class FileTable:
             raise OSError(errno.ENOLINK, ON_THIS_DISK) from error
 
     def raise_failure(self, file: OpenFile) -> None:
-        """What home answered to content that nobody waited for. Raises OSError, once."""
+        """Raise, once, the refusal of content for which no program waited."""
         with self._held.lock:
             error = self._held.failure(file.file)
         if error is not None:
             raise error
 
     def note_times(self, file: OpenFile) -> None:
-        """What was written has its time in block -1."""
+        """Put the times of writes into block -1."""
         file.require()
         with self._held.lock:
             self._copies.absorb(file)
@@ -359,8 +362,8 @@ class FileTable:
             self._extent(file)
 
     def give_back(self, file: FileId) -> None:
-        """Before the file is closed: home gets what is here alone. Of a native file the content
-        stays until it is wanted elsewhere."""
+        """Give home, before the file is closed, what only this node has. The content of a native
+        file stays here until another node wants it."""
         if self._files[file].refused is None:
             self.sync(self._files[file])
         self._held.wait_until(lambda: self._held.under_way[file] <= 0 and self._held.quiet(file))
@@ -372,18 +375,18 @@ class FileTable:
         self._held.wait_for(pending)
 
     def gives(self, file: FileId) -> bool:
-        """Whether home has perhaps not got yet what it was given of the file in answers: that the
-        answer to a heartbeat says. Of a native file that stays known when it is closed."""
+        """Return whether home may lack blocks that this node gave it in answers; the answer to a
+        heartbeat settles that. A closed native file keeps that knowledge."""
         with self._held.lock:
             return not self._machine.native(file) and self._machine.gives(file)
 
     def await_given(self, file: FileId) -> None:
-        """Until a heartbeat has told that. Raises OSError(EIO) where home is not reached."""
+        """Wait for the heartbeat that settles that. Raises OSError(EIO) if home is not reached."""
         self._held.wait_until(lambda: not self._machine.gives(file))
 
     def closed(self, file: FileId) -> None:
-        """The last program has closed it, and home is about to be told. It has what was written, so
-        that stays for the next open as far as there is room."""
+        """Close the file here, before home is told. Home has all writes; the content stays for
+        the next open as long as there is room."""
         with self._held.lock:
             native = self._machine.native(file)
             self._copies.drop_window(self._files[file])
@@ -398,14 +401,14 @@ class FileTable:
                 self._held.forget(file)
 
     def closed_at_home(self, file: FileId) -> None:
-        """Home has answered that it is closed."""
+        """Take up that home has closed the file."""
         with self._held.lock:
             self._machine.closed(file)
 
     def collect(self) -> None:
-        """What was written through windows is on its way to home, where writes that ask are on
-        their way to its log. Not waited for: the heartbeat that comes next is. Nothing stays of a
-        closed file whose grant has ended when it was still needed, or with a membership."""
+        """Send home the writes of sessions in files whose other writes go to its log. The next
+        heartbeat waits for them. Also forget closed files that stayed only for a grant that has
+        ended."""
         with self._held.lock:
             for known in list(self._files.values()):
                 self._held.forget_closed(known)

@@ -110,7 +110,7 @@ class Holdings:
                 self.buffer.brought(message.file, range(number, number + 1))
 
     def unexpect(self, file: FileId | None) -> None:
-        """Home is not asked to open it any more; if it has not, nothing is kept."""
+        """End the wait for an open. If home has not opened the file, forget it."""
         if file in self.expected:
             self.expected.discard(file)
             self.machine.forget(file)
@@ -118,7 +118,7 @@ class Holdings:
             del self.files[file]
 
     def forget(self, file: FileId) -> None:
-        """Nothing of it is kept."""
+        """Remove everything that is here of the file."""
         self.machine.forget(file)
         self.buffer.forget(file)
         if self.journal is not None:
@@ -128,15 +128,16 @@ class Holdings:
         self.under_way.pop(file, None)
 
     def forget_closed(self, file: OpenFile) -> None:
-        """What was native when it was closed here is so no more. Not while a file is opened: what
-        home has just said of this one may be later than the answer to that."""
+        """Forget a closed file that is not native any more, if nothing of it is needed. Do
+        nothing while a file is being opened: home may have said that later than it answered the
+        open."""
         if not file.rest.closed or self.machine.opens or self.machine.native(file.file):
             return
         if not any(self.machine.needed(file.file, n) for n in self.machine.numbers(file.file)):
             self.forget(file.file)
 
     def forget_evicted(self, file: FileId) -> None:
-        """What was native when it was closed here may be so still, but nothing of it is left."""
+        """Forget a closed file of which nothing is left, even if it is still native."""
         known = self.files.get(file)
         if known is None or not known.rest.closed or self.machine.opens:
             return
@@ -149,7 +150,8 @@ class Holdings:
     # A membership.
 
     def begin(self, hub: Hub) -> list[tuple[Log, Replies]]:
-        """A new membership. Logged writes that the last one has not confirmed, for `settle`."""
+        """Begin a new membership. Return the logged writes that the last one has not confirmed,
+        for `settle`."""
         self.hub = hub
         logs, self._logs = self._logs, {}
         self._going = 0
@@ -163,18 +165,18 @@ class Holdings:
         return self.hub.connected
 
     def end(self, why: OSError) -> None:
-        """Nobody takes anything any more: what is waited for raises this."""
+        """End all waits with this error: there is no share any more."""
         self._over = why
         for _, replies in self.begin(self.hub):
             replies.append(why)
 
     def require_home(self) -> None:
-        """Raises OSError where nobody takes anything any more."""
+        """Raise the error of `end`, after it."""
         if self._over is not None:
             raise OSError(*self._over.args)
 
     def room(self) -> bool:
-        """Whether not too much content is on its way to home."""
+        """Return whether more content may be sent to home."""
         return self._going <= LAG_BYTES
 
     def bounded(self) -> bool:
@@ -182,15 +184,16 @@ class Holdings:
         return self._sent - self._confirmed <= LAG_BYTES
 
     def since(self, file: FileId) -> float:
-        """When the first content was sent that home has not answered, by the clock; inf: all is."""
+        """Return the time on the clock at which the oldest content without an answer was sent;
+        inf if there is none."""
         return self._unanswered_since.get(file, inf)
 
     def quiet(self, file: FileId) -> bool:
-        """Whether home has answered all content of the file."""
+        """Return whether home has answered all content of the file."""
         return self._unanswered[file] <= 0
 
     def failure(self, file: FileId) -> OSError | None:
-        """Why content of the file that nobody waited for did not become the share's; said once."""
+        """Return, once, why home refused content of the file for which no program waited."""
         return self._failures.pop(file, None)
 
     @property
@@ -201,8 +204,8 @@ class Holdings:
     # Content on its way.
 
     def log(self, message: Log, to: list[Replies] | None) -> None:
-        """Before the push that the write makes, and so accepted by home. to: where the reply that
-        the write waits for is going to be; None: it waits for none."""
+        """Send a write to home's log, before the push of that write. to: gets the list for the
+        reply if the write waits for it."""
         hub = self.hub
         self.count(message)
         if to is None:
@@ -230,7 +233,7 @@ class Holdings:
         hub.post(message, logged, logged)
 
     def _post_log(self, hub: Hub, message: Log) -> None:
-        """Send a write to home's log without waiting for it. Home confirms now and then."""
+        """Send a write to home's log without waiting for it. Sometimes ask home to confirm."""
         self._sent += len(message.data)
         if self._sent - self._asked < CONFIRMED_BYTES:
             hub.post(message)
@@ -246,7 +249,7 @@ class Holdings:
         hub.post(message, confirmed, confirmed)
 
     def send(self, message: Push | Flush | Release) -> Replies:
-        """Fill and post it. What is returned gets the reply when that has come."""
+        """Fill in the content and post the message. Return a list that gets the reply."""
         generation = self._giving(message.file, message.fresh)
         message, hub = filled(message, self.block), self.hub
         file = message.file
@@ -281,9 +284,9 @@ class Holdings:
         return replies
 
     def flush(self, file: OpenFile, *, wait: bool = True) -> None:
-        """Without the lock: what is written by now. In parts, so that what waits for home's
-        connection is bounded. wait: for the last one as well. What is written while that one is
-        under way is left, or a program that writes on would keep this from ending."""
+        """Give home what is written by now. Call it without the lock. It sends parts, so that
+        the connection's backlog is bounded. wait: also for the last part. It ignores later
+        writes, or a program that writes all the time would keep it from ending."""
         while True:
             with self.lock:
                 flushes = self.machine.flush(file.file, FLUSHED)
@@ -310,14 +313,14 @@ class Holdings:
                 log.error("the journal: %s; content of %s may be sent again", error, file)
 
     def _set_aside(self, message: Carrier, refused: tuple[int, ...]) -> None:
-        """It counts as at home when it is kept beside the file's content there."""
+        """Keep refused blocks beside the file's content; they then count as being at home."""
         if self.journal is not None:
             blocks = {number: data for number, data in content(message) if number in refused}
             self.journal.set_aside(message.file, blocks)
 
     def brought(self, releases: Iterable[Release], pending: list[Replies]) -> None:
-        """What a node had written is answered in its new membership. Where home goes on with its
-        own size of a file, it cuts off what it has taken behind that: so all is set aside."""
+        """Note that home has answered everything that this node brought to a new membership. If
+        home keeps its own size of a file, it cuts off the rest, so set all of that file aside."""
         if self.journal is None:
             return
         refused = [r for replies in pending for r in replies if isinstance(r, Refused)]
@@ -330,8 +333,9 @@ class Holdings:
         self.journal.brought()
 
     def _note_failure(self, reply: Message | OSError, file: FileId) -> None:
-        """Where home is not reached it is brought to the next membership. What its disk has no room
-        for home has all the same, and says so at a sync as long as that is so."""
+        """Note a refusal for the next sync. Without a connection nothing is lost: the node
+        brings the content to its next membership. If home's disk is full, home keeps the content
+        in memory and refuses syncs."""
         if isinstance(reply, Refused):
             self._failures[file] = OSError(errno.ESTALE, REFUSED)
         elif isinstance(reply, OSError) and self.hub.connected:
@@ -345,8 +349,8 @@ class Holdings:
             self.send(push)
 
     def wait_for(self, pending: list[Replies]) -> None:
-        """Without the lock. Raises OSError: EIO where home is not reached, ESTALE where it went on
-        without this."""
+        """Wait for these replies, without the lock. Raises OSError: EIO if home is not reached,
+        ESTALE if home has lost this node meanwhile."""
         self.wait_until(lambda: all(pending))
         for (reply,) in pending:
             if isinstance(reply, OSError):
@@ -355,8 +359,8 @@ class Holdings:
                 raise OSError(errno.ESTALE, REFUSED)
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Without the lock, with which the condition is asked. Raises OSError: EIO, or why nobody
-        takes anything any more."""
+        """Wait, without the lock, until the condition holds, which is called with the lock.
+        Raises OSError: EIO if home is not reached, or the error of `end`."""
         since = time.monotonic()
         with self.lock:
             while not condition():
@@ -368,7 +372,7 @@ class Holdings:
                     raise OSError(errno.EIO, "home is not reached")
 
     def count(self, message: Message) -> None:
-        """It is sent, or came."""
+        """Count a message that was sent or came."""
         name = type(message).__name__
         self.traffic[name] += 1
         data = getattr(message, "data", b"")
