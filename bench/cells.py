@@ -23,12 +23,12 @@ from pathlib import Path
 
 from bench.harness import Figure, figure
 from bench.notes import add_note, frozen_in, notes_checkpoint, replica_of
-from cell import Cells
 from homeserver import Home
 from images import Manifest
-from overlay import local_resolver
 from replica import Replica
+from sandbox import Cells
 from satchel.errors import UnsupportedError
+from volumes import local_resolver
 
 ROUNDS = 9
 QUICK_ROUNDS = 2

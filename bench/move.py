@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bench import processors
 from bench.harness import Figure, figure
-from testbed import PAPER, Profile, story
+from testbed import PAPER, LinkProfile, story
 
 LAZY_GOAL = 0.15
 
@@ -54,7 +54,7 @@ def _figures(move: story.Move, ahead: int) -> Iterator[Figure]:
 
 
 def first_response(
-    name: str, move: story.Move, profile: Profile, against: tuple[str, float] | None = None
+    name: str, move: story.Move, profile: LinkProfile, against: tuple[str, float] | None = None
 ) -> Figure:
     """A move's, its own operation included. against: what it is compared with, and its seconds"""
     by, least = bound(move, profile)
@@ -62,7 +62,7 @@ def first_response(
     return figure(name, move.first_response_seconds, "s", against=against, bound=(by, least))
 
 
-def bound(move: story.Move, profile: Profile) -> tuple[str, float]:
+def bound(move: story.Move, profile: LinkProfile) -> tuple[str, float]:
     """What bounds the first response, but for operations: the slowest of the links over which was
     fetched what was fetched until then, and the seconds that these bytes take on it."""
     rates = {"media": ("the Wi-Fi", profile.wifi), "home": ("home's uplink", profile.home_up)}

@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from cell import Cells
 from chunkstore import Store
 from homeserver import Home, HomeSettings
 from hypervisor import MachineSpec, QemuDriver
 from images import Manifest
 from replay import Operation
 from replay.adapters import http
-from replica import Frozen, Replica
+from replica import MachineSnapshot, Replica
+from sandbox import Cells
 from satchel.ids import OperationNumber, ReplicaId
 from testbed import built
 
@@ -84,6 +84,6 @@ def replica_of(
         replica.stop()
 
 
-def frozen_in(manifest: Manifest) -> Frozen:
+def frozen_in(manifest: Manifest) -> MachineSnapshot:
     """The machine of a checkpoint."""
-    return Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
+    return MachineSnapshot(manifest.operation, manifest.device_state, manifest.volumes, 0.0)

@@ -22,7 +22,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 
-from testbed import Host, Profile, Testbed, topology
+from testbed import Host, LinkProfile, Testbed, topology
 
 SURROGATES = "surrogates"
 
@@ -70,7 +70,7 @@ def give(*groups: Sequence[Host]) -> None:
 
 
 @contextlib.contextmanager
-def apart(profile: Profile) -> Iterator[Testbed]:
+def apart(profile: LinkProfile) -> Iterator[Testbed]:
     """A testbed whose roles are apart. Raises what Testbed.start raises."""
     with Testbed(profile) as bed:
         places = [host for name, host in bed.hosts.items() if name.startswith("surrogate-")]

@@ -30,15 +30,15 @@ from bench.notes import (
     notes_home,
     replica_of,
 )
-from chunkstore import Below, Store, records_below
+from chunkstore import PageRange, Store, records_below
 from homeserver import Home
 from images import Manifest
 from media import Media
-from overlay import Volume, local_resolver
 from replica import Replica
 from satchel.ids import BLOCK_SIZE
 from surrogate import Fetcher, Prefetcher, Prior
 from testbed import PAPER, TODAY
+from volumes import Volume, local_resolver
 from wire import Priority
 
 ROUND_TRIP = 0.005
@@ -52,15 +52,15 @@ BUDGET_ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Way:
+class LinkModel:
     """Seconds there and back, and bytes a second."""
 
     round_trip: float
     rate: float = math.inf
 
 
-NEAR = Way(ROUND_TRIP)
-HOME = Way(0.045, 20e6 / 8)
+NEAR = LinkModel(ROUND_TRIP)
+HOME = LinkModel(0.045, 20e6 / 8)
 """Home's, over links of today."""
 
 
@@ -83,7 +83,9 @@ class SlowSource:
 
     prior = Prior()
 
-    def __init__(self, chunks: Chunks, link: Link, name: str = "media", way: Way = NEAR) -> None:
+    def __init__(
+        self, chunks: Chunks, link: Link, name: str = "media", way: LinkModel = NEAR
+    ) -> None:
         """way: to it, before the link."""
         self.name = name
         self._chunks = chunks
@@ -97,7 +99,7 @@ class SlowSource:
         return self._carried(self._chunks.records(refs))
 
     def below(
-        self, places: Sequence[Below], priority: Priority, silence: float, rate: float = 0.0
+        self, places: Sequence[PageRange], priority: Priority, silence: float, rate: float = 0.0
     ) -> bytes:
         """The same of places."""
         return self._carried(records_below(self._chunks.records, places))
@@ -122,7 +124,7 @@ Begun = tuple[float, int]
 
 
 @dataclass(frozen=True)
-class Resumed:
+class ResumeMeasurement:
     """One resume on an empty host: seconds and bytes until it ran and until its first response."""
 
     running: float
@@ -174,7 +176,7 @@ def _home(home: Home) -> Iterator[Figure]:
     yield figure("operation, warm", ahead.warm * 1e3, "ms")
 
 
-def _bound(resumed: Resumed) -> tuple[str, float]:
+def _bound(resumed: ResumeMeasurement) -> tuple[str, float]:
     return "the link", ROUND_TRIP + resumed.bytes / RATE + resumed.warm
 
 
@@ -203,7 +205,7 @@ def _needed(home: Home, manifest: Manifest) -> int:
 
 def _resume(
     manifest: Manifest, sources: Sequence[SlowSource], *, ahead: bool = True, warm: bool = True
-) -> Resumed:
+) -> ResumeMeasurement:
     """Resume on a host that has nothing. warm: measure an operation once it is fast."""
     assert manifest.working_set is not None
     with contextlib.ExitStack() as stack:
@@ -218,7 +220,7 @@ def _resume(
         requests = sum(source.requests for source in sources)
         size = sum(source.bytes for source in sources)
         each = _warm(replica) if warm else 0.0
-    return Resumed(*begun, requests, size, each)
+    return ResumeMeasurement(*begun, requests, size, each)
 
 
 def _begun(

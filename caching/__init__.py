@@ -12,9 +12,9 @@ that an operator chooses).
 """
 
 from caching.lru import Lru
-from caching.policy import Key, MakePolicy, Policy, Queue, take
+from caching.policy import EvictionPolicy, Key, MakePolicy, Queue, take
 from caching.three_queues import ThreeQueues
 
 POLICIES: dict[str, MakePolicy] = {"three-queues": ThreeQueues, "lru": Lru}
 
-__all__ = ["POLICIES", "Key", "Lru", "MakePolicy", "Policy", "Queue", "ThreeQueues", "take"]
+__all__ = ["POLICIES", "EvictionPolicy", "Key", "Lru", "MakePolicy", "Queue", "ThreeQueues", "take"]

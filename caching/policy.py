@@ -21,7 +21,7 @@ class Queue(enum.Enum):
     LOW = "low"
 
 
-class Policy(Protocol):
+class EvictionPolicy(Protocol):
     """What is here, in the order in which it goes. Keeps no content, does no IO, knows no time but
     the order of the calls. Not thread-safe.
 
@@ -47,7 +47,7 @@ class Policy(Protocol):
         """How many keys are in each queue."""
 
 
-MakePolicy = Callable[[int], Policy]
+MakePolicy = Callable[[int], EvictionPolicy]
 """From how many keys there is room for, about."""
 
 
@@ -76,4 +76,4 @@ def take(
     return found
 
 
-__all__ = ["Key", "MakePolicy", "Policy", "Queue", "take"]
+__all__ = ["EvictionPolicy", "Key", "MakePolicy", "Queue", "take"]

@@ -42,7 +42,7 @@ MEMORY = 4
 """A trial's hits fade as it sees so many times what it holds."""
 
 
-class Way(NamedTuple):
+class QueueRule(NamedTuple):
     """What goes of a queue: what was asked for last (newest), or longest ago.
 
     lasting: what was not asked for while so many times what the cache holds was, is as if asked for
@@ -56,9 +56,9 @@ class Way(NamedTuple):
 
 
 WAYS = (
-    Way(newest=True, lasting=24, advance=0.1),
-    Way(newest=False, lasting=12),
-    Way(newest=False, lasting=2, worth=0.9),
+    QueueRule(newest=True, lasting=24, advance=0.1),
+    QueueRule(newest=False, lasting=12),
+    QueueRule(newest=False, lasting=2, worth=0.9),
 )
 """The last one has to be clearly better: it gives up what comes again after a while."""
 
@@ -114,7 +114,7 @@ class _Queues:
     def __len__(self) -> int:
         return len(self._asked)
 
-    def touched(self, key: Key, way: Way) -> Queue | None:
+    def touched(self, key: Key, way: QueueRule) -> Queue | None:
         before = self._asked.get(key)
         if before is not None:
             del self._orders[before][key]
@@ -137,7 +137,7 @@ class _Queues:
             del self._orders[often][key]
             self._when.pop(key, None)
 
-    def victims(self, count: int, way: Way, pinned: Container[Key] = ()) -> list[Key]:
+    def victims(self, count: int, way: QueueRule, pinned: Container[Key] = ()) -> list[Key]:
         found: list[Key] = []
         for often, order in enumerate(self._orders):
             newest = often > 0 and way.newest
@@ -175,7 +175,7 @@ class _Trial:
     score: what its hits are worth, those of late more
     """
 
-    def __init__(self, way: Way, capacity: int) -> None:
+    def __init__(self, way: QueueRule, capacity: int) -> None:
         self.way = way
         self.score = way.advance * capacity
         self._capacity = capacity

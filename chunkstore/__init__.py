@@ -20,19 +20,6 @@ The engine is chunkstore/core (C++17, no Python in it; its README.md says where 
 binding chunkstore/binding.
 """
 
-from chunkstore.below import (
-    FANOUT,
-    Below,
-    Leaf,
-    answering_places,
-    decode_places,
-    encode_places,
-    leaves_of,
-    pages_missing,
-    places_missing,
-    records_below,
-    references_below,
-)
 from chunkstore.block_map import BlockEntry, BlockMap, BlockState, Foresight
 from chunkstore.catalog import Catalog, CatalogEntry
 from chunkstore.compression import compress, decompress
@@ -81,9 +68,22 @@ from chunkstore.page_changes import (
     one_after_other,
     told_pages,
 )
+from chunkstore.page_ranges import (
+    FANOUT,
+    LeafPage,
+    PageRange,
+    answering_places,
+    decode_places,
+    encode_places,
+    leaves_of,
+    pages_missing,
+    places_missing,
+    records_below,
+    references_below,
+)
 from chunkstore.reports import (
     BadRecord,
-    Evicted,
+    EvictionReport,
     Level,
     PruneReport,
     SettleReport,
@@ -99,7 +99,6 @@ __all__ = [
     "MAX_VOLUME_SIZE",
     "PAGE_CHANGES_LIMIT",
     "BadRecord",
-    "Below",
     "BlockEntry",
     "BlockMap",
     "BlockState",
@@ -110,11 +109,11 @@ __all__ = [
     "ChunkMissing",
     "Difference",
     "DumpedPart",
-    "Evicted",
+    "EvictionReport",
     "FileExists",
     "FileMissing",
     "Foresight",
-    "Leaf",
+    "LeafPage",
     "Level",
     "MadeGeneration",
     "MediaDamaged",
@@ -131,6 +130,7 @@ __all__ = [
     "PageChange",
     "PageChanges",
     "PageChangesInvalid",
+    "PageRange",
     "PruneReport",
     "Root",
     "SettleReport",

@@ -25,8 +25,8 @@ from chunkstore.errors import NameNotFound, StoreDamaged, StoreUsage, from_core
 from chunkstore.store import Store
 from chunkstore.table import TableRoot
 from satchel.files import sync_folder, write_durably
-from satchel.moments import moment_after, written
 from satchel.names import check_name
+from satchel.timestamps import format_timestamp, timestamp_after
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Catalog:
         created: if it is not said now, or just behind the newest where the clock was put back since
         """
         check_name(name, "volume")
-        moment = written(created) if created else self._now(name)
+        moment = format_timestamp(created) if created else self._now(name)
         document = {
             "name": name,
             "created": moment,
@@ -169,7 +169,7 @@ class Catalog:
     def _now(self, name: str) -> str:
         """Now, but later than every version of the name that can be read."""
         entries, _ = _survey(self._folder.glob(f"{name}@*.json"))
-        return moment_after(entry.created for entry in entries)
+        return timestamp_after(entry.created for entry in entries)
 
     def _paths(self) -> Iterable[Path]:
         return self._folder.glob("*.json")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chunkstore._native import _core
-from chunkstore.below import FANOUT
 from chunkstore.errors import ChunkMissing, StoreUsage
 from chunkstore.page_changes import PageChange, PageChanges
+from chunkstore.page_ranges import FANOUT
 from chunkstore.store import Buffer
 from chunkstore.table import TableRoot
 from satchel.ids import CHUNK_REF_SIZE, ZERO_REF, ChunkRef

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from chunkstore._native import _core
-from chunkstore.below import FANOUT
+from chunkstore.page_ranges import FANOUT
 from chunkstore.store import Store, split_refs
 from chunkstore.table import TableRoot
 from satchel.errors import IntegrityError
@@ -118,7 +118,7 @@ def decode_page_changes(data: bytes, volumes: Mapping[str, TableRoot]) -> PageCh
     return changes
 
 
-class ToldPage(NamedTuple):
+class PageDerivation(NamedTuple):
     """`size` bytes from `at` on: of which page another one is made, and with what."""
 
     at: int
@@ -127,7 +127,7 @@ class ToldPage(NamedTuple):
     entries: dict[int, ChunkRef]
 
 
-def told_pages(data: bytes) -> Iterator[ToldPage]:
+def told_pages(data: bytes) -> Iterator[PageDerivation]:
     """The pages of changes from anybody, as they stand there; which ones they make nobody knows but
     by the tables. Raises PageChangesInvalid, at the latest behind the last whole one."""
     if len(data) > PAGE_CHANGES_LIMIT:
@@ -145,7 +145,7 @@ def told_pages(data: bytes) -> Iterator[ToldPage]:
             raise PageChangesInvalid("changes of pages are not whole", why=f"at byte {begin}")
         places = [n for n in range(FANOUT) if bitmap >> n & 1]
         entries = dict(zip(places, split_refs(data[begin:end]), strict=True))
-        yield ToldPage(at, end - at, ChunkRef(base), entries)
+        yield PageDerivation(at, end - at, ChunkRef(base), entries)
         at = end
 
 

@@ -24,7 +24,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Evicted:
+class EvictionReport:
     """What became of chunks that a cache wanted to give up.
 
     chunks: how many are gone

@@ -15,7 +15,7 @@ from chunkstore.block_map import BlockMap, BlockState
 from chunkstore.errors import ChunkInvalid, ChunkMissing, FileExists, FileMissing
 from chunkstore.reports import (
     BadRecord,
-    Evicted,
+    EvictionReport,
     Level,
     PruneReport,
     SettleReport,
@@ -357,7 +357,7 @@ class Store:
         garbage and the damage in them. Other calls wait."""
         self.native.rewrite(sorted(packs))
 
-    def evict(self, refs: Buffer) -> Evicted:
+    def evict(self, refs: Buffer) -> EvictionReport:
         """For a cache: give these chunks up, and the room that they took where there is much of it.
 
         What maps of attached volumes point to stays. Other calls wait, for the copying of what is
@@ -365,7 +365,7 @@ class Store:
         the chunks are given up then, their room is not.
         """
         count, pinned, size = self.native.evict(refs)
-        return Evicted(count, split_refs(pinned), size)
+        return EvictionReport(count, split_refs(pinned), size)
 
     def names(self) -> tuple[ChunkRef, ...]:
         """Every chunk that is here, in the order of the packs, about that of arrival."""

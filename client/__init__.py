@@ -12,7 +12,7 @@
   programs use a service; shares: mounts
 - session: one service in use: journal, feeds, first response wins
 - state: what is kept between sessions, a file each
-- device: settings, and what the device can afford now
+- platform: settings, and what the device can afford now
 
 Imports go down this list, and what stands on one line does not know each other (`.importlinter`).
 """
@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
-    from client.device.foreground import Foreground
-    from client.device.pacing import Way
-    from client.device.settings import ClientSettings
-    from client.fronts.ports import Served
+    from client.fronts.ports import ManifestPort
     from client.fronts.tcp import TcpPort
     from client.moves.sources import media_app, relay_app
+    from client.platform.activity_gate import ActivityGate
+    from client.platform.settings import ClientSettings
+    from client.platform.shaper import PathRate
     from client.runner import Runner
     from client.session.endpoints import SurrogateEndpoint
     from client.session.journal import Journal
@@ -36,15 +36,15 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "ActivityGate",
     "ClientSettings",
-    "Foreground",
     "Journal",
+    "ManifestPort",
+    "PathRate",
     "Runner",
-    "Served",
     "Session",
     "SurrogateEndpoint",
     "TcpPort",
-    "Way",
     "media_app",
     "relay_app",
 ]

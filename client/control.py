@@ -22,7 +22,7 @@ def control_app(runner: Runner, front: Front, stop: queue.SimpleQueue[None]) -> 
     app = flask.Flask("satchel-control", static_folder=None)
     install_errors(app)
     serve_description(app, "Satchel session")
-    moving = _HowFar()
+    app.register_blueprint(_moves(runner))
 
     @app.get("/v1/status")
     def status() -> Any:
@@ -40,7 +40,32 @@ def control_app(runner: Runner, front: Front, stop: queue.SimpleQueue[None]) -> 
             "first_responses": dict(session.tally.first_responses),
         }
 
-    @app.post("/v1/move")
+    @app.get("/v1/plan")
+    @query(at=str)
+    def plan() -> Any:
+        """The routes there, or to every other surrogate; asks each what it can run."""
+        surrogates = flask.request.args.getlist("at") or runner.elsewhere()
+        plans = [runner.plan(name).to_json() for name in surrogates]
+        hosts = [asdict(fit) | {"says": str(fit)} for fit in runner.fits(surrogates)]
+        return {"plans": [plan | {"host": host} for plan, host in zip(plans, hosts, strict=True)]}
+
+    @app.post("/v1/stop")
+    def end() -> Any:
+        """End the session; answers what home has not yet, once it had time to take it."""
+        try:
+            unsent = runner.settle()
+        finally:
+            stop.put(None)
+        return {"unsent": asdict(unsent) if unsent else None}
+
+    return app
+
+
+def _moves(runner: Runner) -> flask.Blueprint:
+    routes = flask.Blueprint("moves", __name__)
+    moving = _ProgressReport()
+
+    @routes.post("/v1/move")
     def move() -> Any:
         """To: SURROGATE, use_media: bool, route, trace: bool; answers when the new replica has
         joined, with trace: what each host did for it."""
@@ -69,34 +94,16 @@ def control_app(runner: Runner, front: Front, stop: queue.SimpleQueue[None]) -> 
         told = {"trace": runner.trace.to_json()} if traced else {}
         return asdict(brought) | {"route": brought.route.value} | told
 
-    @app.get("/v1/move")
+    @routes.get("/v1/move")
     def how_far() -> Any:
         """Done, total: bytes of what only the old surrogate has; 0 while others are awaited."""
         return {"done": moving.done, "total": moving.total}
 
-    @app.get("/v1/plan")
-    @query(at=str)
-    def plan() -> Any:
-        """The routes there, or to every other surrogate; asks each what it can run."""
-        surrogates = flask.request.args.getlist("at") or runner.elsewhere()
-        plans = [runner.plan(name).to_json() for name in surrogates]
-        hosts = [asdict(fit) | {"says": str(fit)} for fit in runner.fits(surrogates)]
-        return {"plans": [plan | {"host": host} for plan, host in zip(plans, hosts, strict=True)]}
-
-    @app.post("/v1/stop")
-    def end() -> Any:
-        """End the session; answers what home has not yet, once it had time to take it."""
-        try:
-            unsent = runner.settle()
-        finally:
-            stop.put(None)
-        return {"unsent": asdict(unsent) if unsent else None}
-
-    return app
+    return routes
 
 
-class _HowFar:
-    """A Progress that whoever asks is told: moves are made one at a time."""
+class _ProgressReport:
+    """The progress of the current move, for requests. Moves are made one at a time."""
 
     def __init__(self) -> None:
         self.done = 0

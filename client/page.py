@@ -11,7 +11,7 @@ from typing import Any
 from client.carry import CarryRunner
 from client.runner import Runner
 from client.shares import mount_rows
-from wire import Lasting, View
+from wire import CachedView, View
 
 PLAN_SECONDS = 5.0
 """How often routes are predicted anew: a giver is asked for that."""
@@ -64,7 +64,7 @@ class SessionView:
 
     def __init__(self, runner: Runner | CarryRunner) -> None:
         self._runner = runner
-        self._routes = Lasting(self._plan, PLAN_SECONDS)
+        self._routes = CachedView(self._plan, PLAN_SECONDS)
 
     def __call__(self) -> View:
         """A View. One thread at a time. Raises what the session's status and plans raise."""

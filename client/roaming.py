@@ -20,16 +20,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from client.device.reception import Reception, signal_dbm
-from client.device.settings import HOME
 from client.moves.routes import Prediction
+from client.platform.settings import HOME
+from client.platform.signal_quality import SignalQuality, signal_dbm
 from client.runner import Runner
 from satchel.errors import SatchelError
 from wire import Peer, RouteWatch, round_trip
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 3.0
+SCAN_SECONDS = 3.0
 
 AGAIN_SECONDS = 30.0
 """How long a surrogate where a move failed is left alone."""
@@ -50,7 +50,7 @@ AT_ONCE = 8
 
 
 @dataclass(frozen=True)
-class Offer:
+class MoveOffer:
     """A surrogate that is worth a move. saved_seconds: of each operation; bytes: that the move is
     going to fetch; seconds: that it is going to take."""
 
@@ -73,7 +73,7 @@ def worth(
     operations: float,
     route: Prediction,
     allowed: int,
-) -> Offer | None:
+) -> MoveOffer | None:
     """The offer, or None for what is not worth it.
 
     here, there: round trips in seconds to who answers now, and to the surrogate; here is None
@@ -85,10 +85,10 @@ def worth(
         return None
     if saved < LEAST_SAVED_SECONDS or saved * operations < LEAST_GAIN_SECONDS:
         return None
-    return Offer(surrogate, saved, fetched, route.seconds)
+    return MoveOffer(surrogate, saved, fetched, route.seconds)
 
 
-class Roaming:
+class RoamingAgent:
     """Of one session that has started. `start`, then `close`; its thread moves the session."""
 
     def __init__(self, runner: Runner, tell: Callable[[str], None]) -> None:
@@ -99,7 +99,7 @@ class Roaming:
         self._began = time.monotonic()
         self._closing, self._attention = threading.Event(), threading.Event()
         self._failed: dict[str, float] = {}
-        self._receptions: dict[str, Reception] = {}
+        self._receptions: dict[str, SignalQuality] = {}
         self._offered: str | None = None
         self._gone_ahead: str | None = None
         self._thread = threading.Thread(target=self._run, name="roaming")
@@ -129,14 +129,14 @@ class Roaming:
                 if self._runner.ending:
                     return
                 logger.info("roaming: %s", error)
-            called = self._attention.wait(LOOK_SECONDS)
+            called = self._attention.wait(SCAN_SECONDS)
             self._attention.clear()
 
     def _look(self) -> None:
         trips = self._round_trips()
         here = self._here()
         if here:
-            reception = self._receptions.setdefault(here, Reception())
+            reception = self._receptions.setdefault(here, SignalQuality())
             if why := reception.leaving(trips.get(here), signal_dbm()):
                 self._leave(here, why, trips)
         offer = self._best(here, trips)
@@ -159,7 +159,7 @@ class Roaming:
         there = set(self._settings.surrogates) - set(self._runner.elsewhere())
         return min(there, default=None)
 
-    def _best(self, here: str | None, trips: Mapping[str, float | None]) -> Offer | None:
+    def _best(self, here: str | None, trips: Mapping[str, float | None]) -> MoveOffer | None:
         """The nearest that is worth it."""
         now = trips.get(here) if here else None
         now = trips.get(HOME) if now is None else now
@@ -183,13 +183,13 @@ class Roaming:
                 return found
         return None
 
-    def _ask(self, offer: Offer) -> None:
+    def _ask(self, offer: MoveOffer) -> None:
         if offer.surrogate != self._offered:
             self._offered = offer.surrogate
             command = f"satchel move {self._runner.service} --to {offer.surrogate}"
             self._tell(f"{_said(offer)}: `{command}`")
 
-    def _move(self, offer: Offer) -> None:
+    def _move(self, offer: MoveOffer) -> None:
         self._tell(f"going there: {_said(offer)}")
         try:
             brought = self._runner.move(offer.surrogate)
@@ -223,7 +223,7 @@ def _nearest(trips: Mapping[str, float | None], here: str | None) -> list[tuple[
     return sorted(others, key=lambda each: each[1])
 
 
-def _said(offer: Offer) -> str:
+def _said(offer: MoveOffer) -> str:
     saves = f"{1000 * offer.saved_seconds:.0f} ms of each operation"
     if offer.saved_seconds >= HORIZON_SECONDS:
         saves = "all that waits"

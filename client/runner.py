@@ -14,22 +14,22 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from client.device.limit import Limit
-from client.device.power import Power
-from client.device.settings import HOME, ClientSettings
 from client.medium.fetching import refresh_folder
 from client.medium.trickle import Trickle
 from client.moves.fits import Fit, fits
 from client.moves.planner import Plan
 from client.moves.prestage import Prestager
 from client.moves.quarantine import Quarantine
-from client.moves.replicas import BroughtUp, Replicas
+from client.moves.replicas import Replicas, ReplicaStartReport
 from client.moves.routes import Route
 from client.moves.sources import Sources, chunks_link
 from client.moves.tracing import MOVE, MoveTrace
+from client.platform.limit import Limit
+from client.platform.power import Power
+from client.platform.settings import HOME, ClientSettings
 from client.session.checkpoints import (
     NOTHING,
-    Accepted,
+    OwnerOverrides,
     candidates,
     choose,
     newest_at_home,
@@ -37,14 +37,14 @@ from client.session.checkpoints import (
     require_sealed,
 )
 from client.session.comparison import Divergence
-from client.session.ending import Ending, Unsent
 from client.session.endpoints import HomeEndpoint
 from client.session.home import HomeService
 from client.session.journal import Journal
 from client.session.parking import SessionParking
 from client.session.reads import read_only
 from client.session.session import Session
-from client.state.latest import Known, Latest, require_latest
+from client.session.shutdown import Shutdown, UnsentOperations
+from client.state.last_seen import LastSeen, LastSeenStore, require_latest
 from client.state.log_keys import LogKeys
 from client.state.savings import Savings
 from images import Manifest
@@ -52,9 +52,9 @@ from media import Media
 from replay.adapters import EARLY
 from satchel.errors import SatchelError, StateError, UnavailableError, UnsupportedError
 from satchel.ids import CheckpointId, OperationNumber
-from satchel.moments import written_now
 from satchel.names import check_name
 from satchel.progress import Progress, silent
+from satchel.timestamps import timestamp_now
 from wire import Lane, Links
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ OF_SURROGATES = (
 
 
 @dataclass(frozen=True)
-class _Started:
+class _SessionParts:
     """What a session has once its checkpoint is known."""
 
     replicas: Replicas
@@ -80,7 +80,7 @@ class _Started:
     prestager: Prestager
 
 
-class Carried(UnsupportedError):
+class ServiceIsCarried(UnsupportedError):
     """A carried service needs another kind of session: client.carry."""
 
     def __init__(self, service: str) -> None:
@@ -90,7 +90,7 @@ class Carried(UnsupportedError):
 class Runner:
     """One service in use by this client. Thread-safe; `close` ends everything it began.
 
-    One at a time for a service and a run folder: see client.device.running.only_session.
+    One at a time for a service and a run folder: see client.platform.running.only_session.
     """
 
     def __init__(self, settings: ClientSettings, service: str, *, media: Path | None) -> None:
@@ -99,17 +99,17 @@ class Runner:
         self.service = check_name(service, "service")
         self.media = media
         self._keys = LogKeys(settings.state / "log-keys")
-        self._latest = Latest(settings.state / "latest")
+        self._latest = LastSeenStore(settings.state / "latest")
         self._links = Links(settings.run / "l" / service)
         self._power = Power(settings.later_waits)
         self._chunks: Media | None = None
         self._home: HomeService | None = None
         self._session: Session | None = None
-        self._started: _Started | None = None
+        self._started: _SessionParts | None = None
         self._on_media: set[CheckpointId] = set()
         self._trickle: Trickle | None = None
         self._parking: SessionParking | None = None
-        self._ending = Ending(service)
+        self._ending = Shutdown(service)
         self._savings = Savings.of(settings.state, service)
 
     @property
@@ -129,14 +129,15 @@ class Runner:
         """The checkpoint that replicas are resumed from."""
         return self._parts.replicas.manifest
 
-    def start(self, *, take_over: bool = False, accepted: Accepted = NOTHING) -> None:
+    def start(self, *, take_over: bool = False, accepted: OwnerOverrides = NOTHING) -> None:
         """Find the checkpoint, open the journal, let home take part. Once.
 
         Without home the medium must have a checkpoint, without media home must have one. A home
         that cannot be reached takes part when it can. Raises MediaNotFound, NotFoundError,
         AccessError for a wrong key or a manifest that the owner did not sign, ConflictError when
-        another client holds the service or has used it, JournalGap, Carried, and unless it is
-        accepted OperationsDoubtful, StateOlder and CheckpointPartial; `close` is due all the same.
+        another client holds the service or has used it, JournalGap, ServiceIsCarried, and unless it
+        is accepted OperationsDoubtful, StateOlder and CheckpointPartial; `close` is due all the
+        same.
         """
         if self.media is None:
             self.settings.require_home(otherwise="; or name media that have a checkpoint")
@@ -145,7 +146,7 @@ class Runner:
         reached = self._reach_home(take_over)
         found = candidates(self.service, self._chunks, reached, self.settings.allowed_signers)
         if "carry" in found[0].manifest.adapter:
-            raise Carried(self.service)
+            raise ServiceIsCarried(self.service)
         self._on_media = {c.manifest.id for c in found if c.place != HOME}
         stateful = bool(found[0].manifest.adapter["stateful"])
         self._session = Session(
@@ -174,7 +175,7 @@ class Runner:
 
     def bring_up(
         self, surrogate: str, *, use_media: bool = True, route: Route = Route.REPLAY
-    ) -> BroughtUp:
+    ) -> ReplicaStartReport:
         """See `Replicas.bring_up`."""
         return self._parts.replicas.bring_up(surrogate, use_media=use_media, route=route)
 
@@ -186,7 +187,7 @@ class Runner:
         route: Route | None = None,
         progress: Progress = silent,
         traced: bool = False,
-    ) -> BroughtUp:
+    ) -> ReplicaStartReport:
         """Bring up a replica there, then end those on other surrogates (make before break).
         traced: all are asked what they did for it, before any is ended: `trace` has it then.
 
@@ -301,8 +302,9 @@ class Runner:
             "refreshed": asdict(self._trickle.brought) if self._trickle else None,
         }
 
-    def settle(self) -> Unsent | None:
-        """Accept nothing more, and bring up no more replicas; what home lacks then. See Ending."""
+    def settle(self) -> UnsentOperations | None:
+        """Accept nothing more, and bring up no more replicas; what home lacks then. See
+        Shutdown."""
         if self._started:
             self._started.replicas.bring_up_no_more()
         return self._ending.settle(self._session, self._home) if self._session else None
@@ -333,16 +335,16 @@ class Runner:
             self._chunks.close()
 
     @property
-    def _parts(self) -> _Started:
+    def _parts(self) -> _SessionParts:
         if self._started is None:
             raise StateError(f"the session of {self.service} has not started")
         return self._started
 
-    def _start_parts(self, session: Session, manifest: Manifest) -> _Started:
+    def _start_parts(self, session: Session, manifest: Manifest) -> _SessionParts:
         sources = Sources(self.settings, self._links, self._chunks, session.operations)
         common = (self.settings, self.service, self._links)
         replicas = Replicas(*common, session, self._home, sources, manifest)
-        return _Started(
+        return _SessionParts(
             replicas,
             Quarantine(self.settings, self.service, replicas, session.journal, self._home),
             Prestager(*common, self._power, sources.offer),
@@ -415,15 +417,15 @@ class Runner:
         last: OperationNumber,
         manifest: Manifest,
         home: HomeService | None,
-        accepted: Accepted,
+        accepted: OwnerOverrides,
     ) -> None:
         """What home has counts; without home, nothing older than what was known here."""
         known = self._latest.get(self.service)
         if home is None and accepted.older != manifest.id:
-            require_latest(known, manifest, last, written_now())
+            require_latest(known, manifest, last, timestamp_now())
             known = replace(known, last=last).with_checkpoint(manifest)
         else:
-            known = Known(last).with_checkpoint(manifest)
+            known = LastSeen(last).with_checkpoint(manifest)
         self._latest.put(self.service, known)
 
     def _note_latest(self, session: Session) -> None:

@@ -20,7 +20,7 @@ from satchel.deferred import deferred
 
 if TYPE_CHECKING:
     from console.commands import program_group
-    from console.desktop import NO_BUS, Desktop
+    from console.desktop import NO_BUS, DesktopNotifier
     from console.findings import Finding, Severity, exit_code, show_findings
     from console.invitation import show_code
     from console.logs import log_to_stderr
@@ -43,7 +43,7 @@ else:
 
 __all__ = [
     "NO_BUS",
-    "Desktop",
+    "DesktopNotifier",
     "Finding",
     "Severity",
     "bar",

@@ -42,7 +42,7 @@ NO_BUS = (OSError, KeyError, ValueError, EOFError, TypeError, AuthenticationErro
 """What comes of a bus that is not there, is gone, or is none."""
 
 
-class Desktop:
+class DesktopNotifier:
     """A notification that is shown, and replaced by the next one. One thread at a time."""
 
     def __init__(self, title: str) -> None:
@@ -83,7 +83,7 @@ class Desktop:
                 self._bus.close()
         self._bus = None
 
-    def __enter__(self) -> Desktop:
+    def __enter__(self) -> DesktopNotifier:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,12 +8,12 @@
 - home: the store and all services of one owner
 - media: what goes between home and portable media; store: care of the store; edge: nodes of shares
   at surrogates
-- calls: what guests ask for beyond their machines
+- guests: what guests ask for beyond their machines
 - services: each service's machine, log and checkpoints; shares: which folders nodes use as one, and
   the socket at which they join (shares.home)
 - settings: home.toml
-- retention: which versions and checkpoints stay; shelf: folders of things by name; wishes: what a
-  machine is to be; work: long requests
+- retention: which versions and checkpoints stay; registry: folders of things by name;
+  machine_options: what a machine is to be; jobs: long requests
 
 Imports go down this list, and what stands on one line does not know each other (`.importlinter`).
 """

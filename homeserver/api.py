@@ -20,12 +20,12 @@ from chunkstore import answering_places
 from homeserver.carried_api import carried_routes
 from homeserver.edge import EdgeDoors, ShareGrant
 from homeserver.home import Home
+from homeserver.jobs import Jobs
 from homeserver.media.carry import ALL_OF_IT
-from homeserver.media.doubtful import Doubtful
+from homeserver.media.unsealed import UnsealedPolicy
 from homeserver.services.records import CheckpointNotFound, NewService
 from homeserver.services.service import Service
 from homeserver.shares import Shares
-from homeserver.work import Works
 from replay import (
     decode_operations,
     encode_answers,
@@ -36,15 +36,15 @@ from replay import (
 from replica import PIECE_BYTES, PIECE_SECONDS
 from satchel.errors import UsageError
 from satchel.ids import CheckpointId, OperationNumber
-from satchel.retention import Policy
+from satchel.retention import RetentionPolicy
 from satchel.spans import Spans
-from satchel.typed import Form, Mistyped
+from satchel.typed import Form, TypeMismatch
 from shares.home import ShareRecord, Terms
-from uplink.helper import Helper, uplink_routes
+from uplink.helper import ServiceHelpers, uplink_routes
 from wire import (
     Lease,
+    PrioritySemaphore,
     ServiceStatus,
-    Turnstile,
     answer_spans,
     bound_json,
     chunk_routes,
@@ -75,19 +75,19 @@ NUMBER_LIMIT = (1 << 63) - 1
 def home_app(
     home: Home,
     shares: Shares | None = None,
-    works: Works | None = None,
+    works: Jobs | None = None,
     edges: EdgeDoors | None = None,
-    helper: Helper | None = None,
+    helper: ServiceHelpers | None = None,
 ) -> flask.Flask:
     """The application of `home`. Requests are answered in the server's threads. Who ends the
     server closes `works` first."""
     app = flask.Flask("satchel-home", static_folder=None)
-    app.json = _AsWritten(app)
+    app.json = _OrderedJson(app)
     install_errors(app)
     requests = Spans()
     note_requests(app, requests)
     bound_json(app)
-    works = works or Works()
+    works = works or Jobs()
     app.register_blueprint(_chunks(home))
     app.register_blueprint(_services(home))
     app.register_blueprint(_operations(home, works))
@@ -98,7 +98,7 @@ def home_app(
 
     @app.get("/v1/status")
     def status() -> Any:
-        """What this host can run, and what runs."""
+        """Return what this host can run, and the running machines."""
         return home.status()
 
     @app.get("/v1/services/<name>/spans")
@@ -117,33 +117,33 @@ def home_app(
     return app
 
 
-class _AsWritten(DefaultJSONProvider):
+class _OrderedJson(DefaultJSONProvider):
     """A command shows what the daemon answers in the order in which it shows its own."""
 
     sort_keys = False
 
 
-def _upkeep(home: Home, works: Works) -> flask.Blueprint:
+def _upkeep(home: Home, works: Jobs) -> flask.Blueprint:
     routes = flask.Blueprint("upkeep", __name__, url_prefix="/v1")
 
     @routes.post("/forget")
     @takes(names=list, policy=dict, dry_run=bool)
     def forget(fields: dict[str, Any]) -> Any:
         """Apply a policy to volumes and services."""
-        known = set(asdict(Policy()))
+        known = set(asdict(RetentionPolicy()))
         if not all(isinstance(name, str) for name in fields["names"]):
             raise UsageError("names must be strings")
         if not set(fields["policy"]) <= known or not all(
             type(number) is int for number in fields["policy"].values()
         ):
             raise UsageError(f"a policy has numbers for some of {', '.join(sorted(known))}")
-        policy = Policy(**fields["policy"]) if fields["policy"] else None
+        policy = RetentionPolicy(**fields["policy"]) if fields["policy"] else None
         verdicts = home.forget(fields["names"], policy, dry_run=fields["dry_run"])
         return [asdict(verdict) for verdict in verdicts]
 
     @routes.get("/stats")
     def stats() -> Any:
-        """What the store holds."""
+        """Return the statistics of the store."""
         return asdict(home.store.stats())
 
     @routes.post("/prune")
@@ -211,13 +211,13 @@ def _shares(shares: Shares) -> flask.Blueprint:
         """Change its terms."""
         try:
             terms = Form().typed(flask.request.get_json(silent=True), Terms, "the terms")
-        except Mistyped as error:
+        except TypeMismatch as error:
             raise UsageError(f"cannot change share {name}", why=str(error)) from error
         return asdict(shares.change(name, terms.change))
 
     @routes.get("/<name>")
     def status(name: str) -> Any:
-        """Who has what of it, and how far who is behind."""
+        """Return the nodes of a share, the blocks of each, and its lag."""
         return shares.status(name)
 
     @routes.delete("/<name>")
@@ -234,7 +234,7 @@ def _grants(edges: EdgeDoors) -> flask.Blueprint:
 
     @routes.get("")
     def every() -> Any:
-        """Who may use shares at surrogates."""
+        """Return the grants of shares at surrogates."""
         return [asdict(grant) for grant in edges.grants()]
 
     @routes.post("")
@@ -258,7 +258,7 @@ def _grants(edges: EdgeDoors) -> flask.Blueprint:
     return routes
 
 
-def _works(works: Works) -> flask.Blueprint:
+def _works(works: Jobs) -> flask.Blueprint:
     routes = flask.Blueprint("works", __name__, url_prefix="/v1/works")
 
     @routes.get("/<word>")
@@ -276,7 +276,7 @@ def _works(works: Works) -> flask.Blueprint:
 
 
 def _chunks(home: Home) -> flask.Blueprint:
-    records, turnstile = home.store.records, Turnstile(CHUNK_READERS)
+    records, turnstile = home.store.records, PrioritySemaphore(CHUNK_READERS)
     return chunk_routes(turnstile.in_turn(records), turnstile.in_turn(answering_places(records)))
 
 
@@ -293,7 +293,7 @@ def _services(home: Home) -> flask.Blueprint:
         """Add one: name, image, machine."""
         try:
             new = Form().typed(flask.request.get_json(silent=True), NewService, "the service")
-        except (Mistyped, RecursionError) as error:
+        except (TypeMismatch, RecursionError) as error:
             what = "needs a JSON object with name: str, image: str, and perhaps machine"
             raise UsageError(f"{flask.request.path} {what}", why=str(error)) from error
         home.add_service(new.name, new.image, new.machine)
@@ -334,7 +334,7 @@ def _services(home: Home) -> flask.Blueprint:
     return routes
 
 
-def _operations(home: Home, works: Works) -> flask.Blueprint:
+def _operations(home: Home, works: Jobs) -> flask.Blueprint:
     routes = flask.Blueprint("operations", __name__, url_prefix="/v1/services/<name>")
 
     @routes.post("/lease")
@@ -420,12 +420,12 @@ def _answers(routes: flask.Blueprint, home: Home) -> None:
 
     @routes.delete("/operations/<int:number>/answer")
     def forget_answer(name: str, number: int) -> Any:
-        """Nobody wants more of it."""
+        """Discard the rest of a long answer."""
         home.service(name).replica().long.of(OperationNumber(number)).drop()
         return {}
 
 
-def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
+def _checkpoints(home: Home, works: Jobs) -> flask.Blueprint:
     routes = flask.Blueprint("checkpoints", __name__, url_prefix="/v1")
 
     @routes.get("/services/<name>/checkpoint")
@@ -447,7 +447,7 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
         """Newest checkpoints onto media."""
         if not all(isinstance(name, str) for name in fields["services"]):
             raise UsageError("services must be strings")
-        media, doubtful = Path(fields["media"]), Doubtful.of(fields["doubtful"])
+        media, doubtful = Path(fields["media"]), UnsealedPolicy.of(fields["doubtful"])
         budget = None if fields["budget"] == ALL_OF_IT else fields["budget"]
         with works.begin(_word()) as progress:
             written = home.sync(
@@ -471,7 +471,7 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
         """Another key, for these SSH public keys."""
         if not all(isinstance(key, str) for key in fields["keys"]):
             raise UsageError("keys must be strings")
-        media, doubtful = Path(fields["media"]), Doubtful.of(fields["doubtful"])
+        media, doubtful = Path(fields["media"]), UnsealedPolicy.of(fields["doubtful"])
         with works.begin(_word()):
             return asdict(home.rotate(media, fields["keys"], doubtful))
 
@@ -480,7 +480,7 @@ def _checkpoints(home: Home, works: Works) -> flask.Blueprint:
     @query(work=str)
     def take(fields: dict[str, Any], name: str) -> Any:
         """Take one; media: PATH to carry it."""
-        media, doubtful = fields["media"], Doubtful.of(fields["doubtful"])
+        media, doubtful = fields["media"], UnsealedPolicy.of(fields["doubtful"])
         with works.begin(_word()) as progress:
             if media:
                 return asdict(home.carry(name, Path(media), progress=progress, doubtful=doubtful))

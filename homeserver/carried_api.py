@@ -15,7 +15,7 @@ from homeserver.services.service import Checkpoint
 from replica import tables_of
 from satchel.errors import NotFoundError, UsageError
 from satchel.ids import CheckpointId
-from wire import Touched, octets, query, runs_of
+from wire import TouchReport, octets, query, runs_of
 
 PIECE_LIMIT = 4 << 20
 TOUCHED_LIMIT = 1 << 13
@@ -46,11 +46,11 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
 
     @routes.get("/touched")
     def touched(name: str) -> Any:
-        """Touched: what its guest has touched here."""
+        """TouchReport: what its guest has touched here."""
         volumes = home.service(name).replica().volumes()
         found = {which: volume.map.touched() for which, volume in volumes.items()}
         known = all(len(blocks) <= TOUCHED_LIMIT for blocks in found.values())
-        return Touched({k: runs_of(v) for k, v in found.items()} if known else {}).to_json()
+        return TouchReport({k: runs_of(v) for k, v in found.items()} if known else {}).to_json()
 
     @routes.get("/egress")
     def egress(name: str) -> Any:
@@ -95,9 +95,9 @@ def _incoming(routes: flask.Blueprint, home: Home) -> None:
 
     @routes.post("/touched")
     def told(name: str) -> Any:
-        """Touched: what a guest has touched elsewhere, of any service; the next checkpoint
+        """TouchReport: what a guest has touched elsewhere, of any service; the next checkpoint
         learns it."""
-        home.service(name).told.add(Touched.from_bytes(flask.request.get_data()).touched)
+        home.service(name).told.add(TouchReport.from_bytes(flask.request.get_data()).touched)
         return {}
 
     @routes.get("/deltas/<digest>")

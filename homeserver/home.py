@@ -12,28 +12,27 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from cell import Cells
 from chunkstore import Catalog, Store, StoreFull
-from guestfiles import CallHost, CallKeeper, ShareHost
-from homeserver.calls.egress_doors import EgressDoors
-from homeserver.calls.guests import HomeShares
-from homeserver.calls.keepers import CallKeepers
-from homeserver.media.carry import Carried, Synced, carry, defragment, sync
-from homeserver.media.doubtful import Doubtful
-from homeserver.media.rotation import Rotated, rotate
-from homeserver.retention import Verdict, forget_volumes, judge_volumes, require_known
+from guestshares import CallHost, CallKeeper, ShareHost
+from homeserver.guests.egress_doors import EgressDoors
+from homeserver.guests.keepers import CallKeepers
+from homeserver.guests.shares import HomeShares
+from homeserver.machine_options import ANYTHING, MachineOptions
+from homeserver.media.carry import CarryReport, SyncReport, carry, defragment, sync
+from homeserver.media.rotation import RotationReport, rotate
+from homeserver.media.unsealed import UnsealedPolicy
+from homeserver.retention import RetentionVerdict, forget_volumes, judge_volumes, require_known
 from homeserver.services.machines import HomeClosing, Machines
-from homeserver.services.records import ServiceRecord, ServiceShelf
+from homeserver.services.records import ServiceRecord, ServiceRegistry
 from homeserver.services.service import Service, ServiceView
 from homeserver.settings import HomeSettings
 from homeserver.store import upkeep
 from homeserver.store.settling import BackgroundSettling
-from homeserver.wishes import ANYTHING, MachineWish
-from hypervisor import Driver, MachineSpec, Offer
+from hypervisor import Driver, HostOffer, MachineSpec
 from images import SIGNATURE_NAMESPACE, BuiltImage
-from media import MEDIA_KEY_NAMESPACE, Relocated, Sign
-from overlay import Unpacked
+from media import MEDIA_KEY_NAMESPACE, RelocationReport, Sign
 from replay import Log
+from sandbox import Cells
 from satchel.errors import (
     ConflictError,
     IntegrityError,
@@ -41,17 +40,18 @@ from satchel.errors import (
     SatchelError,
     UnsupportedError,
 )
-from satchel.moments import written_now
 from satchel.names import check_name
 from satchel.progress import Progress, silent
-from satchel.retention import Policy
+from satchel.retention import RetentionPolicy
+from satchel.timestamps import timestamp_now
+from volumes import RawBlocks
 from wire import Identity, allowed_signers_line
 
 LEFT_FREE = 320 << 20
 """Bytes of the disk that an import leaves: to machines, and to a prune, which makes room by copying
 what it keeps of a pack."""
 
-LOOK_SECONDS = 0.2
+STOP_POLL_SECONDS = 0.2
 """How often what waits for its turn looks whether it is stopped."""
 
 
@@ -69,7 +69,7 @@ class Home:
         self.settings = settings
         self.cells = Cells.of(settings, driver)
         self.store = Store.open(settings.store, level=0)
-        self._shelf = ServiceShelf(settings.services)
+        self._shelf = ServiceRegistry(settings.services)
         self._logs: dict[str, Log] = {}
         self._calls = CallKeepers(
             settings.run,
@@ -84,7 +84,7 @@ class Home:
             driver,
             settings.run / "r",
             settings.images,
-            Unpacked(settings.store, settings.unpacked_mib << 20),
+            RawBlocks(settings.store, settings.unpacked_mib << 20),
             settings.machine,
             self._share_host,
             self._share_copy,
@@ -116,13 +116,13 @@ class Home:
         settings.identity.parent.mkdir(mode=0o700, exist_ok=True)
         Identity.create(settings.identity, comment="satchel owner")
 
-    def add_service(self, name: str, image: str, machine: MachineWish = ANYTHING) -> None:
+    def add_service(self, name: str, image: str, machine: MachineOptions = ANYTHING) -> None:
         """Describe a new service of a built image. Nothing is started.
 
         Raises BadName, ConflictError, ImageNotBuilt, ImageDamaged.
         """
         built = BuiltImage.load(self.settings.images / check_name(image, "image"))
-        record = ServiceRecord(name, image, written_now(), built.recipe.logged, machine)
+        record = ServiceRecord(name, image, timestamp_now(), built.recipe.logged, machine)
         with self._lock:
             self._shelf.add(record)
 
@@ -161,9 +161,9 @@ class Home:
             return [self.service(name) for name in known if not names or name in names]
 
     @cached_property
-    def offer(self) -> Offer:
+    def offer(self) -> HostOffer:
         """What this host can run."""
-        return Offer.of(self._driver)
+        return HostOffer.of(self._driver)
 
     def status(self) -> dict[str, Any]:
         """What this host can run, what is wished of every machine, and what runs."""
@@ -196,8 +196,8 @@ class Home:
         name: str,
         root: Path,
         progress: Progress = silent,
-        doubtful: Doubtful = Doubtful.REFUSE,
-    ) -> Carried:
+        doubtful: UnsealedPolicy = UnsealedPolicy.REFUSE,
+    ) -> CarryReport:
         """Bring media mounted at `root` up to date with a new checkpoint of a service."""
         service = self.service(name)
         with self._carrying:
@@ -208,9 +208,9 @@ class Home:
         names: Sequence[str],
         root: Path,
         progress: Progress = silent,
-        doubtful: Doubtful = Doubtful.REFUSE,
+        doubtful: UnsealedPolicy = UnsealedPolicy.REFUSE,
         budget: int | None = None,
-    ) -> Synced:
+    ) -> SyncReport:
         """Bring the newest checkpoints of these services, or of all, onto media at `root`; with a
         budget in bytes, of them what is most probably touched."""
         services = [self.service(name) for name in names] or self.services()
@@ -218,22 +218,25 @@ class Home:
         with self._carrying:
             return sync(services, self.store, root, progress, doubtful, keys, budget)
 
-    def defragment(self, root: Path, progress: Progress = silent) -> Relocated:
+    def defragment(self, root: Path, progress: Progress = silent) -> RelocationReport:
         """Lay in one piece, on media at `root`, what resumes read first."""
         with self._carrying:
             return defragment(self.store, root, progress, self.settings.media_keys)
 
     def rotate(
-        self, root: Path, public_keys: Sequence[str], doubtful: Doubtful = Doubtful.REFUSE
-    ) -> Rotated:
+        self,
+        root: Path,
+        public_keys: Sequence[str],
+        doubtful: UnsealedPolicy = UnsealedPolicy.REFUSE,
+    ) -> RotationReport:
         """Give the sealed medium at `root` another key, which these SSH public keys open."""
         with self._carrying:
             keys, sign = self.settings.media_keys, media_signing(self._identity)
             return rotate(self.services(), root, keys, public_keys, sign, doubtful)
 
     def forget(
-        self, names: Sequence[str], policy: Policy | None, *, dry_run: bool = False
-    ) -> list[Verdict]:
+        self, names: Sequence[str], policy: RetentionPolicy | None, *, dry_run: bool = False
+    ) -> list[RetentionVerdict]:
         """Apply a policy to volumes and services of these names, or to all of them; without one,
         forget the volumes of these names (NAME or NAME@VERSION).
 
@@ -263,7 +266,7 @@ class Home:
     @contextmanager
     def _alone(self, progress: Progress) -> Iterator[None]:
         """No prune and no verify but this one. It can be stopped while it waits for that."""
-        while not self._tending.acquire(timeout=LOOK_SECONDS):
+        while not self._tending.acquire(timeout=STOP_POLL_SECONDS):
             progress(0, 0)
         try:
             yield

@@ -15,7 +15,7 @@ from homeserver.home import Home
 from homeserver.shares import Shares
 from media import SealKeys, eject_media, mounted_media
 from satchel.errors import NotFoundError, SatchelError
-from wire import Lasting, Page, View
+from wire import CachedView, Page, View
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class HomeView:
     def __init__(self, home: Home, shares: Shares) -> None:
         self._home, self._shares = home, shares
         self._media = _Media(home.settings.media_keys)
-        self._store = Lasting(lambda: asdict(home.store.stats()), STORE_SECONDS)
+        self._store = CachedView(lambda: asdict(home.store.stats()), STORE_SECONDS)
 
     def __call__(self) -> View:
         """A View. One thread at a time. Raises what the lists of services and shares raise."""

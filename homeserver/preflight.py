@@ -9,10 +9,10 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from cell import lacking
 from console import Finding
 from homeserver.settings import HomeSettings
 from hypervisor import kvm_denied_to
+from sandbox import lacking
 from satchel.errors import SatchelError
 from wire import HttpClient, host_keys
 

@@ -14,11 +14,11 @@ from datetime import datetime
 
 from chunkstore import Catalog, CatalogEntry, NameNotFound, StoreDamaged
 from satchel.errors import UsageError
-from satchel.retention import Policy, select
+from satchel.retention import RetentionPolicy, select
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RetentionVerdict:
     """What a policy says of one version. kept: the rules that keep it; none if it goes."""
 
     kind: str
@@ -28,7 +28,7 @@ class Verdict:
     kept: tuple[str, ...]
 
 
-def require_policy(policy: Policy) -> None:
+def require_policy(policy: RetentionPolicy) -> None:
     """Raises UsageError for one that would forget everything."""
     if policy.empty:
         raise UsageError(
@@ -48,7 +48,9 @@ def require_known(names: Sequence[str], known: Collection[str]) -> None:
             )
 
 
-def forget_volumes(catalog: Catalog, labels: Sequence[str], *, dry_run: bool) -> list[Verdict]:
+def forget_volumes(
+    catalog: Catalog, labels: Sequence[str], *, dry_run: bool
+) -> list[RetentionVerdict]:
     """Forget volumes as a whole, or the versions that labels name, damaged or not. All are looked
     for before the first one goes. Raises NameNotFound, UsageError without any."""
     if not labels:
@@ -60,29 +62,29 @@ def forget_volumes(catalog: Catalog, labels: Sequence[str], *, dry_run: bool) ->
     return verdicts
 
 
-def _forgotten(catalog: Catalog, label: str) -> Verdict:
+def _forgotten(catalog: Catalog, label: str) -> RetentionVerdict:
     name, _, version = label.partition("@")
     try:
         created = catalog.get(label).created
     except StoreDamaged:
         created = ""
-    return Verdict("volume", name, version, created, ())
+    return RetentionVerdict("volume", name, version, created, ())
 
 
 def judge_volumes(
-    catalog: Catalog, names: Sequence[str], policy: Policy, *, dry_run: bool
-) -> list[Verdict]:
+    catalog: Catalog, names: Sequence[str], policy: RetentionPolicy, *, dry_run: bool
+) -> list[RetentionVerdict]:
     """Apply a policy to the volumes of these names, or to all; unless `dry_run`, forget those that
     it does not keep. Names that are no volume's are passed over."""
     require_policy(policy)
-    verdicts: list[Verdict] = []
+    verdicts: list[RetentionVerdict] = []
     series: dict[str, list[CatalogEntry]] = {}
     for entry in catalog.versions():
         if not names or entry.name in names:
             series.setdefault(entry.name, []).append(entry)
     for name in sorted(series):
         for entry, kept in select(series[name], _created, policy):
-            verdicts.append(Verdict("volume", name, entry.version, entry.created, kept))
+            verdicts.append(RetentionVerdict("volume", name, entry.version, entry.created, kept))
             if not kept and not dry_run:
                 catalog.remove(entry.label)
     return verdicts

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from homeserver.wishes import MachineWish
+from homeserver.machine_options import MachineOptions
 from satchel.errors import NotFoundError
 from satchel.names import check_name
 from satchel.paths import SHARE_SOCKET, cache_dir, data_dir, runtime_dir
-from satchel.retention import Policy
+from satchel.retention import RetentionPolicy
 from satchel.settings import require_numbers
 from uplink.helper import HelpedService
 
@@ -108,9 +108,9 @@ class HomeSettings:
         return SealKeys(self.data / "media-keys", in_clear=MediaApart)
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> RetentionPolicy:
         """Which checkpoints stay when a new one is taken."""
-        return Policy(
+        return RetentionPolicy(
             last=self.keep_checkpoints,
             hourly=self.keep_hourly,
             daily=self.keep_daily,
@@ -120,9 +120,9 @@ class HomeSettings:
         )
 
     @property
-    def machine(self) -> MachineWish:
+    def machine(self) -> MachineOptions:
         """What is wished of every machine here."""
-        return MachineWish(self.accelerator, self.vcpus, self.memory_mib)
+        return MachineOptions(self.accelerator, self.vcpus, self.memory_mib)
 
     @property
     def socket(self) -> Path:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         SpecInvalid,
         Wiring,
     )
-    from hypervisor.placement import AUTO, WISHES, Offer, place
+    from hypervisor.placement import AUTO, WISHES, HostOffer, place
     from hypervisor.qemu import QemuDriver
     from hypervisor.qemu.kvm import kvm_denied_to
     from hypervisor.ram import FIRST_BOOT_READ_AHEAD_KIB, READY, RamMount, RamMountFailed
@@ -60,6 +60,7 @@ __all__ = [
     "FakeDriver",
     "FakeGuest",
     "FakeMachine",
+    "HostOffer",
     "LibvirtDriver",
     "Machine",
     "MachineFailed",
@@ -68,7 +69,6 @@ __all__ = [
     "MachineStateError",
     "MachineStuck",
     "MachineUnsupported",
-    "Offer",
     "QemuDriver",
     "RamMount",
     "RamMountFailed",

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from satchel.confinement import HOST, Confinement
 from satchel.errors import (
     IntegrityError,
     StateError,
@@ -33,7 +34,6 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.names import NAME
-from satchel.rooms import HOST, Room
 
 MACHINE_TYPE = "pc-q35-5.1"
 """The machine type of new machines. Versioned, because checkpoints travel. QEMU 7.2 and 10 have it,
@@ -278,7 +278,7 @@ class Wiring:
     ram: Path
     disks: Mapping[str, str] = dataclasses.field(default_factory=dict)
     name: str = ""
-    room: Room = HOST
+    room: Confinement = HOST
 
     @property
     def agent_socket(self) -> Path:

@@ -23,7 +23,7 @@ NAMES = {"kvm": "KVM", "tcg": "emulation"}
 
 
 @dataclass(frozen=True)
-class Offer:
+class HostOffer:
     """What this host can run. accelerators: the fastest first; lacking: for each other one, what
     it lacks."""
 
@@ -31,7 +31,7 @@ class Offer:
     lacking: dict[str, str]
 
     @classmethod
-    def of(cls, driver: Driver) -> Offer:
+    def of(cls, driver: Driver) -> HostOffer:
         """Takes some seconds the first time, within a limit: see Driver.lacks."""
         reasons = {name: driver.lacks(name) for name in ACCELERATORS}
         return cls(

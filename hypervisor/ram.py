@@ -27,9 +27,9 @@ import subprocess
 import time
 from pathlib import Path
 
+from satchel.confinement import HOST, Confinement
 from satchel.errors import UnavailableError
-from satchel.process import Prepared, Process
-from satchel.rooms import HOST, Room
+from satchel.process import PreparedProgram, Process
 
 FIRST_BOOT_READ_AHEAD_KIB = 128
 """What the kernel itself would take. Without it a first boot takes about twice as long."""
@@ -46,7 +46,7 @@ _END_SECONDS = 5.0
 _POLL_SECONDS = 0.005
 _FILE = "ram"
 _MOUNTED = Path("/dev/fd/9")
-"""What nbdfuse calls a mount that satchel.rooms made for it."""
+"""What nbdfuse calls a mount that satchel.confinement made for it."""
 _TUNING = {"max_ratio": "100", "strict_limit": "0"}
 
 
@@ -63,7 +63,7 @@ class RamMount:
     """
 
     def __init__(
-        self, mountpoint: Path, nbdfuse: Process, read_ahead_kib: int = 0, room: Room = HOST
+        self, mountpoint: Path, nbdfuse: Process, read_ahead_kib: int = 0, room: Confinement = HOST
     ) -> None:
         self.file = mountpoint / _FILE
         self._mountpoint = mountpoint
@@ -75,7 +75,7 @@ class RamMount:
 
     @classmethod
     def mount(
-        cls, uri: str, mountpoint: Path, *, read_ahead_kib: int = 0, room: Room = HOST
+        cls, uri: str, mountpoint: Path, *, read_ahead_kib: int = 0, room: Confinement = HOST
     ) -> RamMount:
         """Mount the export at `uri` in the folder `mountpoint`, which is made if need be.
 
@@ -111,7 +111,7 @@ class RamMount:
             raise
 
     @classmethod
-    def adopt(cls, mountpoint: Path, room: Room = HOST) -> RamMount:
+    def adopt(cls, mountpoint: Path, room: Confinement = HOST) -> RamMount:
         """The mount that an earlier process of ours left there. Raises RamMountFailed."""
         mountpoint = mountpoint.absolute()
         nbdfuse = Process.named(_pid_file(mountpoint))
@@ -121,11 +121,11 @@ class RamMount:
             return cls(mountpoint, nbdfuse, room=room)
         raise RamMountFailed(f"nothing of ours is mounted at {mountpoint}")
 
-    def prepare_sync(self) -> Prepared:
+    def prepare_sync(self) -> PreparedProgram:
         """For a `sync` that somebody waits for: a start in a confined room takes a while."""
         return self._room.prepare(["sync", str(self.file)])
 
-    def sync(self, prepared: Prepared | None = None) -> None:
+    def sync(self, prepared: PreparedProgram | None = None) -> None:
         """Write all that the machine has changed to the export, and flush it. What it changes
         meanwhile, if it runs, may be left out.
 
@@ -159,7 +159,7 @@ class RamMount:
         _remove(self._mountpoint)
 
 
-def _mount_options(room: Room) -> list[str]:
+def _mount_options(room: Confinement) -> list[str]:
     """As root, machines may have users of their own. Who cannot enter the folder sees no mount. In
     a confined room they have nbdfuse's."""
     others = os.geteuid() == 0 and not room.confined
@@ -174,7 +174,7 @@ def _log_file(mountpoint: Path) -> Path:
     return mountpoint.with_name(mountpoint.name + ".log")
 
 
-def _await_ready(nbdfuse: Process, ready: Path, mountpoint: Path, room: Room) -> None:
+def _await_ready(nbdfuse: Process, ready: Path, mountpoint: Path, room: Confinement) -> None:
     deadline = time.monotonic() + MOUNT_SECONDS
     while not (ready.exists() and ready.stat().st_size and _device(mountpoint, room)):
         if nbdfuse.ended():
@@ -186,7 +186,7 @@ def _await_ready(nbdfuse: Process, ready: Path, mountpoint: Path, room: Room) ->
         time.sleep(_POLL_SECONDS)
 
 
-def _device(mountpoint: Path, room: Room = HOST) -> str:
+def _device(mountpoint: Path, room: Confinement = HOST) -> str:
     """MAJOR:MINOR of what is mounted there; empty if nothing is."""
     wanted = bytes(mountpoint)
     for plain in (b"\\", b" ", b"\t", b"\n"):

@@ -26,17 +26,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cell import Cells
 from images import debian
 from images.built import BuiltImage, ImageDamaged, ImageNotBuilt, remove_others, write_manifest
 from images.containers import Container, fetch
 from images.debian import SOURCE_DATE_EPOCH
 from images.disks import build_disk
 from images.filesystem import write_ext4
-from images.guest_files import Account, container_files
+from images.guest_files import GuestAccount, container_files
 from images.initrd import INIT, MODULES, PACKAGES, SHARES_MODULES, kernel_files
 from images.recipe import PRELOAD_PATH, RESEED_PATH, SHARES_PATH, Recipe
-from images.sources import Sources, host_sources
+from images.sources import PackageSources, host_sources
 from images.tree import (
     Entry,
     Kind,
@@ -47,6 +46,7 @@ from images.tree import (
     read_tar,
     with_folders,
 )
+from sandbox import Cells
 from satchel.errors import CapacityError, NotFoundError, UsageError
 from satchel.files import sync_folder
 from satchel.progress import Progress, silent
@@ -140,7 +140,7 @@ class _Build:
     base: Recipe | None = field(init=False)
     release: str = field(init=False)  # of the packages; empty: this host's
     preloads: dict[str, Path] = field(init=False)
-    _sources: Sources | None = None
+    _sources: PackageSources | None = None
 
     def __post_init__(self) -> None:
         self.preloads = {path: self.agent.with_name(name) for path, name in PRELOADS.items()}
@@ -250,7 +250,7 @@ class _Build:
     def _bootstrap(
         self,
         target: Path,
-        sources: Sources,
+        sources: PackageSources,
         packages: Sequence[str],
         *,
         variant: str = "essential",
@@ -259,7 +259,7 @@ class _Build:
         step = self.steps.step
         debian.bootstrap(target, sources, packages, variant=variant, over=over, step=step)
 
-    def _host(self) -> Sources:
+    def _host(self) -> PackageSources:
         self._sources = self._sources or host_sources()
         return self._sources
 
@@ -319,7 +319,7 @@ class _Build:
         for guest_path, path in self.preloads.items():
             digest = path.name.encode()
             tree[guest_path] = Entry(Kind.FILE, content=path, modified=now, digest=digest)
-        user = Account.find(tree, self.recipe)
+        user = GuestAccount.find(tree, self.recipe)
         for guest_path, text in (
             ("/etc/satchel/service", self.recipe.service_file(user.name, user.home)),
             ("/etc/hostname", f"{self.recipe.name}\n"),

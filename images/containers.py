@@ -48,7 +48,7 @@ class ContainerRefused(UnavailableError):
 
 
 @dataclass(frozen=True)
-class Settings:
+class ContainerSettings:
     """What an image says of how it is run; the words are those of its `config`."""
 
     command: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Container:
 
     key: str
     layers: tuple[Path, ...]
-    settings: Settings
+    settings: ContainerSettings
 
     def tree(self, scratch: Path, size: int, mounted: tuple[str, ...]) -> Tree:
         """Its files. The arguments and errors are those of `images.layers.Layers`; UnsupportedError
@@ -186,10 +186,10 @@ def _read(folder: Path) -> Container:
     return Container(manifest["config"]["digest"][7:], layers, settings)
 
 
-def _settings(config: Mapping[str, Any]) -> Settings:
+def _settings(config: Mapping[str, Any]) -> ContainerSettings:
     command = [*_words(config.get("Entrypoint")), *_words(config.get("Cmd"))]
     exposed = (str(name).partition("/") for name in config.get("ExposedPorts") or {})
-    return Settings(
+    return ContainerSettings(
         command=tuple(command),
         user=_word(config.get("User") or ""),
         environment=tuple(_words(config.get("Env"))),

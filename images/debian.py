@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from images.sources import Sources, host_sources
+from images.sources import PackageSources, host_sources
 from satchel.errors import CapacityError, SatchelError, UnavailableError, UnsupportedError
 
 SOURCE_DATE_EPOCH = 1_700_000_000
@@ -49,7 +49,7 @@ _EXPLAINED: tuple[tuple[str, type[SatchelError], str], ...] = (
 
 def bootstrap(
     target: Path,
-    sources: Sources,
+    sources: PackageSources,
     packages: Sequence[str],
     *,
     variant: str = "essential",

@@ -19,16 +19,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cell import Cells, Seen
 from images.built import BuiltImage, ImageDamaged, ImageNotBuilt, remove_others, write_manifest
 from images.filesystem import copy_sparse
-from images.partitions import Layout, read_layout
+from images.partitions import DiskLayout, read_layout
 from images.raw import unpack, virtual_size
 from images.recipe import DISK_MIB, Recipe
+from sandbox import CellMounts, Cells
+from satchel.confinement import HOST, Confinement
 from satchel.errors import NotFoundError, UnsupportedError, UsageError
 from satchel.files import sync_folder
 from satchel.ids import BLOCK_SIZE
-from satchel.rooms import HOST, Room
 
 DISK_VERSION = 1
 """Raised when the same disk and recipe give another image."""
@@ -138,7 +138,7 @@ def _key(recipe: Recipe, source: Path, agent: Path) -> str:
 
 
 @contextmanager
-def _reading(source: Path, disk: Path, cells: Cells | None) -> Iterator[Room]:
+def _reading(source: Path, disk: Path, cells: Cells | None) -> Iterator[Confinement]:
     """Fills `disk` with the content of `source`, raw; gives the room in which it may be read."""
     size = virtual_size(source)
     if size is None:
@@ -150,9 +150,9 @@ def _reading(source: Path, disk: Path, cells: Cells | None) -> Iterator[Room]:
     if size is not None and not source.stat().st_mode & _READABLE:
         source = Path(shutil.copyfile(source, disk.with_name("source")))
         volumes.append(source)  # nobody but us may read the other one
-    room: Room = HOST
+    room: Confinement = HOST
     if cells is not None:
-        seen = Seen(disk.parent, readable=[source], volumes=volumes)
+        seen = CellMounts(disk.parent, readable=[source], volumes=volumes)
         room = cells.room(seen, memory=_READING_BYTES, processors=1, kvm=False)
     try:
         if size is not None:
@@ -162,7 +162,7 @@ def _reading(source: Path, disk: Path, cells: Cells | None) -> Iterator[Room]:
         room.end()
 
 
-def _layout(disk: Path) -> Layout:
+def _layout(disk: Path) -> DiskLayout:
     with disk.open("rb") as file:
         layout = read_layout(file)
     if not layout.partitions:
@@ -174,7 +174,7 @@ def _layout(disk: Path) -> Layout:
     return layout
 
 
-def _firmware(recipe: Recipe, layout: Layout) -> str:
+def _firmware(recipe: Recipe, layout: DiskLayout) -> str:
     able = [n for n, has in (("bios", layout.bios), ("uefi", layout.uefi)) if has]
     wanted = able if recipe.firmware == "auto" else [recipe.firmware]
     if not wanted or wanted[0] not in able:
@@ -187,7 +187,7 @@ def _firmware(recipe: Recipe, layout: Layout) -> str:
     return wanted[0]
 
 
-def _require_cloud_init(recipe: Recipe, disk: Path, layout: Layout, room: Room) -> None:
+def _require_cloud_init(recipe: Recipe, disk: Path, layout: DiskLayout, room: Confinement) -> None:
     """Refuse a disk of which is known that the agent cannot get into it. What is on file systems
     that cannot be looked into shows at the first boot."""
     contents = {partition.content for partition in layout.partitions} - {""}
@@ -207,7 +207,7 @@ def _require_cloud_init(recipe: Recipe, disk: Path, layout: Layout, room: Room) 
     )
 
 
-def _has(disk: Path, start: int, path: str, room: Room) -> bool:
+def _has(disk: Path, start: int, path: str, room: Confinement) -> bool:
     """Whether there is such a file, or link, on the ext file system that begins there."""
     tool = shutil.which("debugfs", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if tool is None:

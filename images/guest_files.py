@@ -21,7 +21,7 @@ BUSYBOX_PATH = "/usr/lib/satchel/busybox"
 
 
 @dataclass(frozen=True)
-class Account:
+class GuestAccount:
     """Who runs the service. name: in the agent's words, which know no names of groups; home: where
     the agent cannot tell by the name."""
 
@@ -31,7 +31,7 @@ class Account:
     home: str
 
     @classmethod
-    def find(cls, tree: Tree, recipe: Recipe) -> Account:
+    def find(cls, tree: Tree, recipe: Recipe) -> GuestAccount:
         """The recipe's user, by the image's own /etc/passwd and /etc/group. Raises UsageError."""
         user, _, group = recipe.user.partition(":")
         found = next(

@@ -68,7 +68,7 @@ class Layers:
                         raise _hostile("there are too many files", name)
                     self._count(member)
                     self._take(member, reader, own)
-        except _Wrong as error:
+        except _LayerFault as error:
             raise _hostile(str(error), name) from None
         except _BROKEN as error:
             raise LayerInvalid(f"cannot read layer {name}", why=str(error)[:200]) from error
@@ -106,13 +106,15 @@ class Layers:
             return _entry(member, Kind.LINK, digest=digest, target=member.linkname)
         if member.islnk():
             if member.linkname.startswith("/"):
-                raise _Wrong(f"a hard link to the absolute path {member.linkname[:100]!r}")
+                raise _LayerFault(f"a hard link to the absolute path {member.linkname[:100]!r}")
             original = self.tree.get(self._resolved(_parts(member.linkname)))
             if original is None or original.kind is Kind.FOLDER:
-                raise _Wrong(f"a hard link to {member.linkname[:100]!r}, which is not a file there")
+                raise _LayerFault(
+                    f"a hard link to {member.linkname[:100]!r}, which is not a file there"
+                )
             return original
         if not member.isreg() or member.issparse():
-            raise _Wrong(f"{member.name[:100]!r} is a device, a pipe or no file that is known")
+            raise _LayerFault(f"{member.name[:100]!r} is a device, a pipe or no file that is known")
         content = self._scratch / str(next(self._numbers))
         digest = _copy(reader, member, content)
         return _entry(member, Kind.FILE, content, digest)
@@ -160,14 +162,16 @@ class Layers:
                 continue
             links += 1
             if entry.kind is Kind.FILE or links > _LINKS_LIMIT:
-                raise _Wrong(f"{'/'.join(parts)[:100]!r} is below something that is not a folder")
+                raise _LayerFault(
+                    f"{'/'.join(parts)[:100]!r} is below something that is not a folder"
+                )
             if entry.target.startswith("/"):
                 done = []
             todo += [n for n in entry.target.split("/") if n not in ("", ".")][::-1]
         return "/" + "/".join([*done, parts[-1]])
 
 
-class _Wrong(Exception):
+class _LayerFault(Exception):
     """What a layer wants and no honest one does."""
 
 
@@ -180,7 +184,7 @@ class _Forward:
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= _HEADER_LIMIT:
-            raise _Wrong("a header that is longer than headers are")
+            raise _LayerFault("a header that is longer than headers are")
         data = self._stream.read(size)
         self._position += len(data)
         return data
@@ -190,7 +194,7 @@ class _Forward:
 
     def seek(self, position: int, whence: int = 0) -> int:
         if whence != 0 or position < self._position:
-            raise _Wrong("a header that leads back to an earlier one")
+            raise _LayerFault("a header that leads back to an earlier one")
         while self._position < position:
             if not self.read(min(position - self._position, _PIECE)):
                 break
@@ -219,7 +223,7 @@ def _entry(
     target: str = "",
 ) -> Entry:
     if not (0 <= member.uid <= _ID_LIMIT and 0 <= member.gid <= _ID_LIMIT):
-        raise _Wrong(f"{member.name[:100]!r} has an owner that cannot be")
+        raise _LayerFault(f"{member.name[:100]!r} has an owner that cannot be")
     modified = min(max(int(member.mtime), 0), _LATEST)
     return Entry(
         kind,
@@ -237,7 +241,7 @@ def _entry(
 def _parts(name: str) -> list[str]:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise _Wrong(f"the name {name[:100]!r} leads out of the image")
+        raise _LayerFault(f"the name {name[:100]!r} leads out of the image")
     return parts
 
 

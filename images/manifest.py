@@ -23,8 +23,8 @@ from chunkstore import TableRoot
 from hypervisor import MachineSpec
 from satchel.errors import IntegrityError, SatchelError, UnsupportedError
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber
-from satchel.moments import written
 from satchel.names import NAME
+from satchel.timestamps import format_timestamp
 
 VERSION = 4
 """1: without a profile. 2: with one. 3: `machine` says whether it is portable. 4: `freshness`."""
@@ -98,7 +98,7 @@ class Freshness:
         """Of the checkpoint after `latest`, made then; it expires after `days`, with 0 never."""
         epoch, previous = (latest.epoch, latest.digest) if latest else (0, None)
         ends = datetime.fromisoformat(created) + timedelta(days=days)
-        return cls(epoch + 1, previous, written(ends) if days else None)
+        return cls(epoch + 1, previous, format_timestamp(ends) if days else None)
 
     def to_json(self) -> dict[str, Any]:
         return {"epoch": self.epoch, "previous": self.previous, "expires": self.expires}

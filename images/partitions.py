@@ -50,7 +50,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Layout:
+class DiskLayout:
     """bios: whether its first sector has code. Nobody can tell whether that starts anything."""
 
     bios: bool
@@ -62,12 +62,12 @@ class Layout:
         return any(partition.system for partition in self.partitions)
 
 
-def read_layout(disk: BinaryIO) -> Layout:
+def read_layout(disk: BinaryIO) -> DiskLayout:
     """Of that disk. One without a partition table has none, whatever it holds."""
     size = disk.seek(0, os.SEEK_END)
     first = _at(disk, 0, SECTOR)
     if len(first) < SECTOR or first[510:] != _MBR_SIGNATURE:
-        return Layout(False, ())
+        return DiskLayout(False, ())
     rows = [_MBR_ENTRY.unpack_from(first, _MBR_AT + 16 * n) for n in range(_MBR_COUNT)]
     if any(kind == _PROTECTIVE for _, kind, _, _ in rows):
         found = _gpt(disk)
@@ -78,7 +78,7 @@ def read_layout(disk: BinaryIO) -> Layout:
         for start, count, system in found
         if start > 0 and count > 0 and (start + count) * SECTOR <= size
     )
-    return Layout(any(first[:_CODE_BYTES]), partitions)
+    return DiskLayout(any(first[:_CODE_BYTES]), partitions)
 
 
 def _gpt(disk: BinaryIO) -> Iterator[tuple[int, int, bool]]:

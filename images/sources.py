@@ -26,7 +26,7 @@ class SourcesMissing(UnavailableError):
 
 
 @dataclass(frozen=True)
-class Sources:
+class PackageSources:
     """What mmdebstrap is told.
 
     lines: of a sources.list. codename: of the release. options: lines of an apt.conf, such as a
@@ -37,17 +37,17 @@ class Sources:
     codename: str
     options: tuple[str, ...]
 
-    def of(self, codename: str) -> Sources:
+    def of(self, codename: str) -> PackageSources:
         """The same places with another release, `trixie-updates` as `bookworm-updates`."""
         lines = []
         for line in self.lines:
             *words, release, component = line.split(" ")
             suite = codename + release.removeprefix(self.codename)
             lines.append(" ".join((*words, suite, component)))
-        return Sources(tuple(lines), codename, self.options)
+        return PackageSources(tuple(lines), codename, self.options)
 
 
-def host_sources() -> Sources:
+def host_sources() -> PackageSources:
     """The Debian sources of this host. Raises SourcesMissing, UnsupportedError without apt."""
     listing = _run("apt-get", "indextargets", "--format", _FIELDS, "Created-By: Packages")
     lines: dict[str, None] = {}
@@ -70,7 +70,9 @@ def host_sources() -> Sources:
             else "install debian-archive-keyring",
         )
     dump = _run("apt-config", "dump", "--no-empty", "Acquire").splitlines()
-    return Sources(tuple(lines), codename, tuple(row for row in dump if row.startswith(_OPTIONS)))
+    return PackageSources(
+        tuple(lines), codename, tuple(row for row in dump if row.startswith(_OPTIONS))
+    )
 
 
 def _run(*argv: str) -> str:

@@ -20,10 +20,10 @@ from satchel.deferred import deferred
 
 if TYPE_CHECKING:
     from media.apart import MediaApart, ReaderGone
-    from media.ejecting import Ejected, eject_media
+    from media.eject import EjectReport, eject_media
     from media.generations import (
-        Signed,
-        Written,
+        SignedManifest,
+        WriteReport,
         checkpoints_on,
         commit_checkpoints,
         oldest_on,
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
         release_media,
         require_sealed,
     )
-    from media.parts import Meant, Part, found_part, lack_of, part_of
+    from media.parts import Part, PartPlan, found_part, lack_of, part_of
     from media.refreshing import Fetch, Refresher
-    from media.relocation import Relocated, read_first, relocate
+    from media.relocation import RelocationReport, read_first, relocate
     from media.seal import (
         MEDIA_KEY_NAMESPACE,
         MediaRevoked,
         MediaSealed,
         NewSeal,
+        PreviousSeal,
         Seal,
-        SealedBefore,
         SealKeys,
         Sign,
         new_seal,
@@ -61,11 +61,10 @@ else:
 
 __all__ = [
     "MEDIA_KEY_NAMESPACE",
-    "Ejected",
+    "EjectReport",
     "Fetch",
     "Generation",
     "Layout",
-    "Meant",
     "Media",
     "MediaApart",
     "MediaBusy",
@@ -76,15 +75,16 @@ __all__ = [
     "MediaSealed",
     "NewSeal",
     "Part",
+    "PartPlan",
+    "PreviousSeal",
     "ReaderGone",
     "Refresher",
-    "Relocated",
+    "RelocationReport",
     "Seal",
     "SealKeys",
-    "SealedBefore",
     "Sign",
-    "Signed",
-    "Written",
+    "SignedManifest",
+    "WriteReport",
     "await_media",
     "checkpoints_on",
     "commit_checkpoints",

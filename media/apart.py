@@ -3,9 +3,10 @@
 """The engine of a medium in clear, in a process of its own that can do nothing else.
 
 Anybody may have written such a medium, and its indexes, packs and tables are parsed by code in C++.
-So `MediaApart.open` starts a process of `main`. It confines itself to the medium (`cell.confine`)
-before it looks at it, and does what it is told. Whoever takes that process over has the medium,
-which was his anyway, and answers that are looked at here: a value of the wrong shape is damage.
+So `MediaApart.open` starts a process of `main`. It confines itself to the medium
+(`sandbox.confine`) before it looks at it, and does what it is told. Whoever takes that process over
+has the medium, which was his anyway, and answers that are looked at here: a value of the wrong
+shape is damage.
 
 A channel is one end of a pair of sockets; as many calls are under way as there are channels. On it
 each side sends frames: 4 bytes, little-endian, of a head in JSON; 4 of a tail; the head; the tail.
@@ -37,7 +38,6 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from cell import ConfinementImpossible, confine
 from chunkstore import (
     ENGINES_HERE,
     Buffer,
@@ -59,6 +59,7 @@ from chunkstore import (
     Told,
     split_refs,
 )
+from sandbox import ConfinementImpossible, confine
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.ids import CHUNK_REF_SIZE
 

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from chunkstore import Store, TableRoot
 from images import Manifest
 from media.medium import Media, MediaCheckpoint
-from media.parts import Meant, Part, part_of, put_part, split_roots
+from media.parts import Part, PartPlan, part_of, put_part, split_roots
 from satchel.errors import IntegrityError, SatchelError, UnsupportedError
 from satchel.ids import CHUNK_REF_SIZE, OperationNumber
 from satchel.progress import Progress, silent
@@ -29,7 +29,7 @@ PIECE_CHUNKS = 32
 
 
 @dataclass(frozen=True)
-class Signed:
+class SignedManifest:
     """A manifest with the owner's signature."""
 
     manifest: Manifest
@@ -37,7 +37,7 @@ class Signed:
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteReport:
     """What a generation took. generation: the newest one, of before where nothing was missing; 0
     where there is none.
 
@@ -54,8 +54,8 @@ class Written:
 
 
 def write_checkpoints(
-    store: Store, media: Media, new: Sequence[Signed], progress: Progress = silent
-) -> Written:
+    store: Store, media: Media, new: Sequence[SignedManifest], progress: Progress = silent
+) -> WriteReport:
     """Add what the medium lacks of these checkpoints and commit them with the other services'.
 
     `store` has all of them. What a resume reads first (`Manifest.first_roots`) is laid first, in
@@ -69,18 +69,18 @@ def write_checkpoints(
     ids = {(taken.manifest.service, taken.manifest.id) for taken in new}
     there = {(one.service, one.id) for one in checkpoints_on(media) if not one.part}
     if ids <= there and not media.missing(*roots):
-        return Written(media.newest, chunks, 0, 0)
+        return WriteReport(media.newest, chunks, 0, 0)
     again = len(first) // CHUNK_REF_SIZE if _scattered(media.has(first)) else 0
     media_bytes = media.add(store, refs, progress, again=again)
     generation, freed = commit_checkpoints(media, new)
-    return Written(generation, chunks, media_bytes, freed)
+    return WriteReport(generation, chunks, media_bytes, freed)
 
 
 def commit_checkpoints(
     media: Media,
-    new: Sequence[Signed],
+    new: Sequence[SignedManifest],
     needed: Sequence[TableRoot] = (),
-    parts: Mapping[str, Meant] = MappingProxyType({}),
+    parts: Mapping[str, PartPlan] = MappingProxyType({}),
 ) -> tuple[int, int]:
     """Make a generation of these checkpoints, whose chunks are on the medium, and of what it has of
     other services: its number, and bytes freed by it.

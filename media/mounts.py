@@ -38,7 +38,7 @@ MOUNT_SECONDS = 60.0
 DESKTOP_SECONDS = 5.0
 """How long a desktop may take to mount what was plugged in, before UDisks is asked to."""
 
-LOOK_SECONDS = 0.2
+MOUNT_POLL_SECONDS = 0.2
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
@@ -85,7 +85,7 @@ def await_media(place: str, seconds: float = MOUNT_SECONDS) -> Path | None:
             if not asked and time.monotonic() > deadline - seconds + DESKTOP_SECONDS:
                 asked = True
                 _ask_to_mount(place)
-            time.sleep(LOOK_SECONDS)
+            time.sleep(MOUNT_POLL_SECONDS)
         else:
             return root if (root / "satchel" / "media.json").is_file() else None
 

@@ -71,7 +71,7 @@ def _require_counts(part: Part) -> None:
 
 
 @dataclass(frozen=True)
-class Meant:
+class PartPlan:
     """What a medium is meant to have of a new checkpoint. chunks: references, pages with what they
     lead to, none twice; None: what it has of it. of, budget, likely: as of a Part."""
 
@@ -116,7 +116,7 @@ def found_part(
 
 
 def put_part(
-    media: Media, checkpoint: MediaCheckpoint, manifest: Manifest, meant: Meant
+    media: Media, checkpoint: MediaCheckpoint, manifest: Manifest, meant: PartPlan
 ) -> MediaCheckpoint:
     """The checkpoint with a new file that says what the medium has of it. Raises MediaFull,
     MediaReadOnly."""

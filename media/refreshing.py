@@ -19,11 +19,11 @@ from pathlib import Path
 from chunkstore import ChunkMissing, Store, TableRoot, difference, pages_missing, split_refs
 from images import Manifest
 from media import (
-    Meant,
     Media,
     MediaCheckpoint,
-    Signed,
-    Written,
+    PartPlan,
+    SignedManifest,
+    WriteReport,
     checkpoints_on,
     commit_checkpoints,
     part_of,
@@ -67,8 +67,8 @@ class Refresher:
         return next((one for one in there if one.service == self._service and one.whole), None)
 
     def bring(
-        self, new: Signed, deltas: Iterable[bytes] = (), in_use: Sequence[Manifest] = ()
-    ) -> Written:
+        self, new: SignedManifest, deltas: Iterable[bytes] = (), in_use: Sequence[Manifest] = ()
+    ) -> WriteReport:
         """Make a generation with this checkpoint; nothing is written where it is there already.
 
         deltas: since the checkpoint on the medium, one after the other, as far as they are here:
@@ -86,9 +86,9 @@ class Refresher:
             )
         base, part = read_manifest(self._media, found), part_of(self._media, found)
         if base.id == new.manifest.id:
-            return Written(self._media.newest, 0, 0, 0)
+            return WriteReport(self._media.newest, 0, 0, 0)
         with self._store() as store:
-            came = _Came(store, self._media, self._fetch)
+            came = _ChunkCollector(store, self._media, self._fetch)
             _apply(came, base, deltas)
             volumes = _differing(came, base, new.manifest)
             came.require(volumes)
@@ -97,10 +97,10 @@ class Refresher:
             came.require(refs)
             needed = [root for manifest in in_use for root in manifest.roots()]
             written = self._media.add(store, b"".join(refs))
-            parts = {self._service: Meant(part.of, part.budget, part.likely)} if part else {}
+            parts = {self._service: PartPlan(part.of, part.budget, part.likely)} if part else {}
             generation, freed = commit_checkpoints(self._media, [new], needed, parts)
         self.forget()
-        return Written(generation, len(refs), written, freed)
+        return WriteReport(generation, len(refs), written, freed)
 
     def forget(self) -> None:
         """Give up what has come and is not on the medium."""
@@ -117,7 +117,7 @@ class Refresher:
         return Store.create(self._folder)
 
 
-class _Came:
+class _ChunkCollector:
     """Chunks from the store, else the medium, else home, which is asked for what both lack."""
 
     def __init__(self, store: Store, media: Media, fetch: Fetch) -> None:
@@ -158,7 +158,7 @@ class _Came:
             self.store.admit(self.records(b"".join(missing)))
 
 
-def _apply(came: _Came, base: Manifest, deltas: Iterable[bytes]) -> None:
+def _apply(came: _ChunkCollector, base: Manifest, deltas: Iterable[bytes]) -> None:
     """Have in the store what deltas since a checkpoint lead to. Where they do not, home is asked
     for it."""
     tables, sizes = base.volumes, {name: root.blocks for name, root in base.volumes.items()}
@@ -176,7 +176,7 @@ def _apply(came: _Came, base: Manifest, deltas: Iterable[bytes]) -> None:
         logger.info("a delta is not for the checkpoint on the medium: %s", error)
 
 
-def _differing(came: _Came, base: Manifest, new: Manifest) -> list[ChunkRef]:
+def _differing(came: _ChunkCollector, base: Manifest, new: Manifest) -> list[ChunkRef]:
     """The references of what a checkpoint's volumes have otherwise than on the medium."""
     found: dict[ChunkRef, None] = {}
     for name in sorted(new.volumes):
@@ -184,13 +184,13 @@ def _differing(came: _Came, base: Manifest, new: Manifest) -> list[ChunkRef]:
     return list(found)
 
 
-def _first(came: _Came, new: Manifest) -> Iterator[ChunkRef]:
+def _first(came: _ChunkCollector, new: Manifest) -> Iterator[ChunkRef]:
     """The references of what a resume reads first."""
     for root in new.first_roots():
         yield from _references(came, None, root)
 
 
-def _make_working_set(came: _Came, new: Manifest) -> None:
+def _make_working_set(came: _ChunkCollector, new: Manifest) -> None:
     """Have in the store the working set that home has made of the profile and of what is here now.
     Where other bytes come out (another liblzma), home is asked for its own."""
     if new.working_set is None or new.profile is None:
@@ -209,7 +209,7 @@ def _make_working_set(came: _Came, new: Manifest) -> None:
         logger.info("home's working set of %s is not made here: %s", new.service, error)
 
 
-def _references(came: _Came, old: TableRoot | None, new: TableRoot) -> list[ChunkRef]:
+def _references(came: _ChunkCollector, old: TableRoot | None, new: TableRoot) -> list[ChunkRef]:
     if new.ref == ZERO_REF:
         return []
     if old is None or old.size != new.size:

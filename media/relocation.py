@@ -33,7 +33,7 @@ AT_ONCE = 512
 
 
 @dataclass(frozen=True)
-class Relocated:
+class RelocationReport:
     """In how many pieces lay what resumes read first, by service, and in how many it lies now."""
 
     before: dict[str, int]
@@ -43,7 +43,7 @@ class Relocated:
     freed_bytes: int
 
 
-def relocate(media: Media, store: Store, progress: Progress = silent) -> Relocated:
+def relocate(media: Media, store: Store, progress: Progress = silent) -> RelocationReport:
     """Lay in one piece what a resume of each checkpoint of the newest generation reads first; of
     those of which `store` has that.
 
@@ -61,7 +61,7 @@ def relocate(media: Media, store: Store, progress: Progress = silent) -> Relocat
     generation, freed = media.commit(
         kept, [], carried=roots.carried, partial=roots.partial, keep_packs=unknown
     )
-    return Relocated(before, _pieces(media, found), generation, media_bytes, freed)
+    return RelocationReport(before, _pieces(media, found), generation, media_bytes, freed)
 
 
 @contextmanager

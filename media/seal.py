@@ -131,7 +131,7 @@ class NewSeal:
 
 
 @dataclass(frozen=True)
-class SealedBefore:
+class PreviousSeal:
     """A medium that is to get another key. seal: what it has now"""
 
     uuid: str
@@ -139,7 +139,7 @@ class SealedBefore:
 
 
 def new_seal(
-    public_keys: Sequence[str], *, sign: Sign | None = None, before: SealedBefore | None = None
+    public_keys: Sequence[str], *, sign: Sign | None = None, before: PreviousSeal | None = None
 ) -> NewSeal:
     """A key for these SSH public keys (ed25519 or RSA) and a phrase: of a new medium, or of one
     that had keys before.

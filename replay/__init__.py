@@ -47,14 +47,14 @@ if TYPE_CHECKING:
         ServiceNotReady,
         ServiceTimeout,
     )
-    from replay.diagnosis import Cause, Difference, examine, explain
+    from replay.diagnosis import AnswerDifference, Cause, examine, explain
     from replay.durability import Durability
     from replay.guards import Guard, StreamRefused
     from replay.log import Log, LogBusy, LogState, OperationsCut, TornEnd
     from replay.operations import (
         MAX_PAYLOAD,
-        Begun,
-        Early,
+        AnswerPreview,
+        LongAnswerStart,
         Operation,
         OperationGap,
         RecordInvalid,
@@ -98,11 +98,10 @@ __all__ = [
     "AgentStatus",
     "AgentTimeout",
     "AlreadyExecuted",
-    "Begun",
+    "AnswerDifference",
+    "AnswerPreview",
     "Cause",
-    "Difference",
     "Durability",
-    "Early",
     "Guard",
     "Log",
     "LogBusy",
@@ -112,6 +111,7 @@ __all__ = [
     "LogReadOnly",
     "LogState",
     "LogUnsupported",
+    "LongAnswerStart",
     "Operation",
     "OperationConflict",
     "OperationGap",

@@ -33,8 +33,8 @@ from dataclasses import replace
 from replay.operations import (
     MAX_PAYLOAD,
     RECORD_HEADER_SIZE,
-    Begun,
-    Early,
+    AnswerPreview,
+    LongAnswerStart,
     Operation,
     RecordHeader,
     RecordInvalid,
@@ -80,19 +80,21 @@ def encode_responses(responses: Iterable[Response]) -> bytes:
     return b"".join(encode_answers(responses))
 
 
-def encode_answers(answers: Iterable[Response | Early | Begun]) -> Iterator[bytes]:
+def encode_answers(
+    answers: Iterable[Response | AnswerPreview | LongAnswerStart],
+) -> Iterator[bytes]:
     """A record of each, one by one, in order."""
-    before: Early | None = None
+    before: AnswerPreview | None = None
     for answer in answers:
-        if isinstance(answer, Begun):
+        if isinstance(answer, LongAnswerStart):
             yield _record(BEGUN_MAGIC, answer.number, b"", b"")
             continue
         magic, payload, checked = RESPONSE_MAGIC, answer.payload, answer.payload
-        if isinstance(answer, Early):
+        if isinstance(answer, AnswerPreview):
             before, magic = answer, EARLY_MAGIC
         elif answer.long:
             magic, payload, checked = LONG_MAGIC, answer.said, answer.said
-        elif before == Early(answer.number, answer.payload):
+        elif before == AnswerPreview(answer.number, answer.payload):
             magic, payload = SAME_MAGIC, b""
         signature = answer.signature if isinstance(answer, Response) else b""
         signed = _record(SIGNATURE_MAGIC, answer.number, signature, signature) if signature else b""
@@ -105,11 +107,11 @@ def responses_in(pieces: Iterable[bytes]) -> Iterator[Response]:
     return (answer for answer in answers_in(pieces) if isinstance(answer, Response))
 
 
-def answers_in(pieces: Iterable[bytes]) -> Iterator[Response | Early | Begun]:
+def answers_in(pieces: Iterable[bytes]) -> Iterator[Response | AnswerPreview | LongAnswerStart]:
     """The responses, and what is said before them, in a peer's batch that comes in pieces: each as
     soon as it is whole. Raises RecordInvalid."""
     held = bytearray()
-    before: Early | None = None
+    before: AnswerPreview | None = None
     signed: Response | None = None
     for piece in pieces:
         held += piece
@@ -126,7 +128,7 @@ def answers_in(pieces: Iterable[bytes]) -> Iterator[Response | Early | Begun]:
                 continue
             if signed is not None:
                 answer, signed = _signed(answer, signed.payload, signed.number), None
-            before = answer if isinstance(answer, Early) else None
+            before = answer if isinstance(answer, AnswerPreview) else None
             yield answer
         del held[:start]
     if held or signed:
@@ -157,20 +159,22 @@ def _signature(number: int, payload: bytes, before: Response | None) -> Response
     return Response(OperationNumber(number), payload)
 
 
-def _signed(answer: Response | Early | Begun, signature: bytes, number: int) -> Response:
+def _signed(
+    answer: Response | AnswerPreview | LongAnswerStart, signature: bytes, number: int
+) -> Response:
     if not isinstance(answer, Response) or answer.number != number:
         raise RecordInvalid(f"the signature of response {number} is not before it")
     return replace(answer, signature=signature)
 
 
 def _answer(
-    magic: int, number: int, payload: bytes, before: Early | None
-) -> Response | Early | Begun:
+    magic: int, number: int, payload: bytes, before: AnswerPreview | None
+) -> Response | AnswerPreview | LongAnswerStart:
     given = OperationNumber(number)
     if magic == EARLY_MAGIC:
-        return Early(given, payload)
+        return AnswerPreview(given, payload)
     if magic == BEGUN_MAGIC and not payload:
-        return Begun(given)
+        return LongAnswerStart(given)
     if magic == LONG_MAGIC and len(payload) == DIGEST_SIZE:
         return Response(given, b"", said=payload)
     if magic in (BEGUN_MAGIC, LONG_MAGIC):

@@ -29,7 +29,7 @@ from replay.frames import (
     REPLY_BIT,
     WANTS_PARTS,
     WANTS_STREAM,
-    Frame,
+    AgentFrame,
     FrameReader,
     FrameStatus,
     FrameType,
@@ -174,7 +174,7 @@ class AgentChannel:
 
         Raises AgentTimeout, AgentGone, AgentFailed.
         """
-        reply = self._request(Frame(FrameType.HELLO, 0), timeout, again=_HELLO_INTERVAL)
+        reply = self._request(AgentFrame(FrameType.HELLO, 0), timeout, again=_HELLO_INTERVAL)
         return _parse_status(reply)
 
     def wait_ready(self, timeout: float) -> AgentStatus:
@@ -260,7 +260,7 @@ class AgentChannel:
     ) -> tuple[Response, int]:
         """The raw response, and the last operation that counted. Raises as `execute`."""
         seconds = EXECUTE_SECONDS if timeout is None else timeout
-        request = Frame(
+        request = AgentFrame(
             kind,
             0,
             parts.wish if parts else 0,
@@ -312,7 +312,7 @@ class AgentChannel:
     def settle_shares(self, timeout: float) -> bool:
         """Have the guest ask nothing of its shares until `resume_shares`, or until a host attaches.
         Whether all was answered in that time but what waits for a lock of somebody else."""
-        request = Frame(FrameType.SHARES_SETTLE, 0, timeout_ms=_milliseconds(timeout))
+        request = AgentFrame(FrameType.SHARES_SETTLE, 0, timeout_ms=_milliseconds(timeout))
         reply = self._request(request, timeout + GRACE_SECONDS)
         return reply.status == FrameStatus.OK
 
@@ -328,7 +328,7 @@ class AgentChannel:
     def waken(self, time_ns: int, entropy: bytes, timeout: float = TASK_SECONDS) -> None:
         """Tell a guest that goes on elsewhere, or later, what time it is, and give it randomness
         of which no other machine has any. Raises AgentFailed, AgentTimeout, AgentGone."""
-        request = Frame(
+        request = AgentFrame(
             FrameType.WAKEN,
             0,
             timeout_ms=_milliseconds(timeout),
@@ -340,8 +340,8 @@ class AgentChannel:
             why = _text(reply)
             raise AgentFailed("the guest does not wake", why=why, status=reply.status)
 
-    def _task(self, kind: FrameType, payload: bytes, timeout: float = TASK_SECONDS) -> Frame:
-        request = Frame(kind, 0, timeout_ms=_milliseconds(timeout), payload=payload)
+    def _task(self, kind: FrameType, payload: bytes, timeout: float = TASK_SECONDS) -> AgentFrame:
+        request = AgentFrame(kind, 0, timeout_ms=_milliseconds(timeout), payload=payload)
         reply = self._request(request, timeout + GRACE_SECONDS)
         if reply.status == FrameStatus.TIMEOUT:
             raise AgentTimeout(
@@ -354,11 +354,11 @@ class AgentChannel:
 
     def _request(
         self,
-        request: Frame,
+        request: AgentFrame,
         timeout: float,
         again: float = math.inf,
         parts: _Parts | None = None,
-    ) -> Frame:
+    ) -> AgentFrame:
         """The answer to a request, which is repeated every `again` seconds until it comes."""
         deadline = time.monotonic() + timeout
         what = f"the agent at {self._name} did not answer in {timeout:g} s"
@@ -366,7 +366,7 @@ class AgentChannel:
             raise AgentTimeout(what, why="another request is under way")
         try:
             self._id = (self._id + 1) % (1 << 32)
-            data = Frame(**{**vars(request), "id": self._id}).encode()
+            data = AgentFrame(**{**vars(request), "id": self._id}).encode()
             while True:
                 until = min(deadline, time.monotonic() + again)
                 reply = self._exchange(data, request.type | REPLY_BIT, until, parts)
@@ -381,7 +381,7 @@ class AgentChannel:
 
     def _exchange(
         self, data: bytes, wanted: int, until: float, parts: _Parts | None
-    ) -> Frame | None:
+    ) -> AgentFrame | None:
         """Sends all of `data` while it receives; None when the time is up before the answer."""
         unsent = memoryview(data)
         waiting = select.poll()  # and not select(), which takes no descriptor beyond 1023
@@ -415,7 +415,7 @@ class _Parts:
         self._heard = time.monotonic()
         self._position = 0
 
-    def take(self, part: Frame) -> float:
+    def take(self, part: AgentFrame) -> float:
         """Seconds by which the reply may come later."""
         self.gap = self.gap or (self._stream and part.number != self._position)
         if not self.gap:
@@ -433,13 +433,13 @@ def _milliseconds(seconds: float) -> int:
     return max(1, min(_LAST_MILLISECOND, round(seconds * 1000)))
 
 
-def _text(reply: Frame) -> str:
+def _text(reply: AgentFrame) -> str:
     """A payload as the guest's words, bounded and harmless on a terminal."""
     text = reply.payload[:2000].decode("utf-8", "replace")
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def _parse_status(reply: Frame) -> AgentStatus:
+def _parse_status(reply: AgentFrame) -> AgentStatus:
     lines = (
         line.partition("=") for line in reply.payload[:4000].decode("utf-8", "replace").split("\n")
     )
@@ -458,7 +458,7 @@ def _parse_status(reply: Frame) -> AgentStatus:
         raise AgentFailed("cannot talk to the agent", why=why, status=reply.status) from error
 
 
-def _refuse(operation: Operation, reply: Frame) -> NoReturn:
+def _refuse(operation: Operation, reply: AgentFrame) -> NoReturn:
     what = f"cannot execute operation {operation.number}"
     match reply.status:
         case FrameStatus.ALREADY_EXECUTED:

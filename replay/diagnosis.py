@@ -60,7 +60,7 @@ class Subject(Protocol):
 
 
 @dataclass(frozen=True)
-class Difference:
+class AnswerDifference:
     """The first operation that two replicas answered differently. evidence: for people."""
 
     operation: Operation
@@ -71,7 +71,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ResponseEvidence:
     """What the responses to one operation were: of two replicas, done again by a third, and by a
     fourth whose clock was a day later. sent: what left the third's guest because of it."""
 
@@ -88,7 +88,7 @@ Fresh = Callable[[], AbstractContextManager[Subject]]
 
 def examine(
     operations: Sequence[Operation], fresh: Fresh, progress: Progress = silent
-) -> Difference | None:
+) -> AnswerDifference | None:
     """Play the operations on two fresh replicas at once: where they part and why, or None.
 
     Raises what bringing up and executing raise.
@@ -101,7 +101,7 @@ def examine(
 
 def explain(
     operations: Sequence[Operation], index: int, first: bytes, second: bytes, fresh: Fresh
-) -> Difference:
+) -> AnswerDifference:
     """Why two fresh replicas answered the operation at `index` with these: what two more say.
 
     Raises what bringing up and executing raise.
@@ -116,11 +116,11 @@ def explain(
         _play(subject, before)
         moment = operation.time_ns + SHIFT_SECONDS * 10**9
         later = subject.execute(dataclasses.replace(operation, time_ns=moment)).compared
-    cause, evidence = judge(operation, Evidence(first, second, again, later, sent))
-    return Difference(operation, first, second, cause, evidence)
+    cause, evidence = judge(operation, ResponseEvidence(first, second, again, later, sent))
+    return AnswerDifference(operation, first, second, cause, evidence)
 
 
-def judge(operation: Operation, seen: Evidence) -> tuple[Cause, str]:
+def judge(operation: Operation, seen: ResponseEvidence) -> tuple[Cause, str]:
     """The likely cause, and what speaks for it."""
     if seen.sent > 0:
         return Cause.NETWORK, f"the guest sent {seen.sent} packets or connections for it"
@@ -134,7 +134,7 @@ def judge(operation: Operation, seen: Evidence) -> tuple[Cause, str]:
     return Cause.CHANCE, "done again, it was as one of the two: a rare race, or a machine at fault"
 
 
-def _clock(operation: Operation, seen: Evidence) -> str:
+def _clock(operation: Operation, seen: ResponseEvidence) -> str:
     """What shows that the difference is a moment; empty if nothing does."""
     texts = (seen.first, seen.second, seen.later)
     found = [[_seconds(text, operation) for text in _MOMENT.findall(all_)] for all_ in texts]

@@ -70,7 +70,7 @@ class FrameStatus(enum.IntEnum):
 
 
 @dataclass(frozen=True)
-class Frame:
+class AgentFrame:
     """One message; see frame.h for the fields. `type` has REPLY_BIT set in replies."""
 
     type: int
@@ -92,7 +92,7 @@ class Frame:
         return b"".join((END, plain.replace(ESC, ESC_ESC).replace(END, ESC_END), END))
 
 
-def _judge(stuffed: bytes) -> Frame | None:
+def _judge(stuffed: bytes) -> AgentFrame | None:
     plain = stuffed.replace(ESC_END, END).replace(ESC_ESC, ESC)
     if len(plain) < FRAME_HEADER_SIZE:
         return None
@@ -103,7 +103,7 @@ def _judge(stuffed: bytes) -> Frame | None:
         return None
     if crc != zlib.crc32(payload, zlib.crc32(plain[:_CRC_OFFSET])):
         return None
-    return Frame(kind, ident, status, timeout_ms, number, time_ns, seed, payload)
+    return AgentFrame(kind, ident, status, timeout_ms, number, time_ns, seed, payload)
 
 
 class FrameReader:
@@ -113,7 +113,7 @@ class FrameReader:
         self._pieces: list[bytes] = []
         self._size = 0
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes) -> Iterator[AgentFrame]:
         """Takes the bytes that follow those of earlier calls; gives the frames that they end."""
         head, *rest = data.split(END)
         self._keep(head)

@@ -154,7 +154,7 @@ class Response:
 
 
 @dataclass(frozen=True)
-class Begun:
+class LongAnswerStart:
     """A service has begun its answer to an operation. It is long, or goes on for a while: what
     there is of it is had in pieces meanwhile."""
 
@@ -162,7 +162,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Early:
+class AnswerPreview:
     """What a service says that its answer to an operation is going to be. It may change its mind,
     so nothing follows from it and it is compared with nothing: it is for eyes only."""
 

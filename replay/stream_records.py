@@ -32,7 +32,7 @@ EGRESS_PORT = 0
 """Of an OPEN: for the next program of the guest's that wants to go out."""
 
 
-class Record(enum.IntEnum):
+class StreamRecord(enum.IntEnum):
     """What a record says; streams.h has what its position means."""
 
     HELLO = 1
@@ -45,7 +45,7 @@ class Record(enum.IntEnum):
 
 
 @dataclass(frozen=True)
-class Entry:
+class StreamEntry:
     """Of a hello: where one stream is."""
 
     reset: bool
@@ -54,7 +54,7 @@ class Entry:
 
 
 def encode(
-    kind: Record, stream: int = 0, position: int = 0, payload: bytes = b"", port: int = 0
+    kind: StreamRecord, stream: int = 0, position: int = 0, payload: bytes = b"", port: int = 0
 ) -> bytes:
     """The bytes of a record."""
     return HEADER.pack(len(payload), kind, 0, port, stream, 0, position) + payload
@@ -62,25 +62,25 @@ def encode(
 
 def encode_window(stream: int, acknowledged: int, limit: int) -> bytes:
     """The bytes of a record that says how far a stream has come, and may come."""
-    return encode(Record.WINDOW, stream, acknowledged, LIMIT.pack(limit))
+    return encode(StreamRecord.WINDOW, stream, acknowledged, LIMIT.pack(limit))
 
 
-def encode_hello(conversation: bytes, entries: Iterable[tuple[int, Entry]]) -> bytes:
+def encode_hello(conversation: bytes, entries: Iterable[tuple[int, StreamEntry]]) -> bytes:
     """The bytes of the first record of a side."""
     rows = (
         ENTRY.pack(stream, IS_RESET if e.reset else 0, e.acknowledged, e.limit)
         for stream, e in entries
     )
-    return encode(Record.HELLO, payload=conversation + b"".join(rows))
+    return encode(StreamRecord.HELLO, payload=conversation + b"".join(rows))
 
 
-def decode_hello(payload: bytes) -> tuple[bytes, dict[int, Entry]]:
+def decode_hello(payload: bytes) -> tuple[bytes, dict[int, StreamEntry]]:
     """The conversation of a hello, and its entries by stream. Raises StreamRecordInvalid."""
     rest = len(payload) - CONVERSATION_BYTES
     if rest < 0 or rest % ENTRY.size or rest > STREAMS_LIMIT * ENTRY.size:
         raise StreamRecordInvalid("not a hello of streams", why=f"it has {len(payload)} bytes")
     rows = ENTRY.iter_unpack(payload[CONVERSATION_BYTES:])
-    entries = {row[0]: Entry(bool(row[1] & IS_RESET), row[2], row[3]) for row in rows}
+    entries = {row[0]: StreamEntry(bool(row[1] & IS_RESET), row[2], row[3]) for row in rows}
     return payload[:CONVERSATION_BYTES], entries
 
 
@@ -90,7 +90,7 @@ class RecordReader:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[tuple[Record, int, int, bytes]]:
+    def feed(self, data: bytes) -> Iterator[tuple[StreamRecord, int, int, bytes]]:
         """Takes the bytes that follow those of earlier calls; gives kind, stream, position and
         payload of the records that are whole by then. Raises StreamRecordInvalid."""
         buffer = self._buffer
@@ -99,7 +99,7 @@ class RecordReader:
         try:
             while len(buffer) - start >= HEADER.size:
                 length, kind, _, _, stream, _, position = HEADER.unpack_from(buffer, start)
-                if length > PAYLOAD_LIMIT or not Record.HELLO <= kind <= Record.DONE:
+                if length > PAYLOAD_LIMIT or not StreamRecord.HELLO <= kind <= StreamRecord.DONE:
                     why = f"a record of kind {kind} and {length} bytes"
                     raise StreamRecordInvalid("malformed record of a guest's streams", why=why)
                 end = start + HEADER.size + length
@@ -107,6 +107,6 @@ class RecordReader:
                     break
                 payload = bytes(memoryview(buffer)[start + HEADER.size : end])
                 start = end
-                yield Record(kind), stream, position, payload
+                yield StreamRecord(kind), stream, position, payload
         finally:
             del buffer[:start]

@@ -31,9 +31,9 @@ from replay.stream_records import (
     FIRST_LIMIT,
     LIMIT,
     STREAMS_LIMIT,
-    Entry,
-    Record,
     RecordReader,
+    StreamEntry,
+    StreamRecord,
     StreamRecordInvalid,
     decode_hello,
     encode,
@@ -236,7 +236,9 @@ class StreamRelay:
         for stream in self._streams.values():
             if stream.opened:
                 stream.told_received, stream.told_limit = stream.received, self._limit(stream)
-                entries.append((stream.number, Entry(False, stream.received, stream.told_limit)))
+                entries.append(
+                    (stream.number, StreamEntry(False, stream.received, stream.told_limit))
+                )
         self._outgoing += encode_hello(self._conversation, entries)
 
     def _end_carrier(self) -> None:
@@ -314,12 +316,12 @@ class StreamRelay:
                 count = self._carrier.send(view[:RECEIVE])
             del self._outgoing[:count]
 
-    def _handle(self, kind: Record, number: int, position: int, payload: bytes) -> None:
-        if (kind is Record.HELLO) == self._greeted:
+    def _handle(self, kind: StreamRecord, number: int, position: int, payload: bytes) -> None:
+        if (kind is StreamRecord.HELLO) == self._greeted:
             raise StreamRecordInvalid(
                 "malformed record of a guest's streams", why="a hello too many"
             )
-        if kind is Record.HELLO:
+        if kind is StreamRecord.HELLO:
             self._hello(payload)
             return
         stream = self._streams.get(number)
@@ -328,14 +330,14 @@ class StreamRelay:
         stream.heard = True
         self._untold[number] = None
         match kind:
-            case Record.DATA:
+            case StreamRecord.DATA:
                 self._take(stream, position, payload)
-            case Record.END:
+            case StreamRecord.END:
                 self._take_end(stream, position)
-            case Record.WINDOW if len(payload) == LIMIT.size:
+            case StreamRecord.WINDOW if len(payload) == LIMIT.size:
                 self._acknowledge(stream, position, LIMIT.unpack(payload)[0])
             case _:
-                self._outgoing += encode(Record.DONE, number)
+                self._outgoing += encode(StreamRecord.DONE, number)
                 self._reset(stream)
 
     def _hello(self, payload: bytes) -> None:
@@ -487,13 +489,13 @@ class StreamRelay:
         if (stream.refused or silent) and stream.local_ended and not stream.to_local:
             self._forget(stream)
         elif stream.end_taken and stream.local_told:
-            self._outgoing += encode(Record.DONE, stream.number)
+            self._outgoing += encode(StreamRecord.DONE, stream.number)
             self._forget(stream)
 
     def _give_up(self, stream: _Stream) -> None:
         """The program, or the guest, does what cannot be gone on with."""
         if stream.opened and self._greeted:
-            self._outgoing += encode(Record.RESET, stream.number)
+            self._outgoing += encode(StreamRecord.RESET, stream.number)
         self._reset(stream)
 
     def _reset(self, stream: _Stream) -> None:
@@ -549,7 +551,7 @@ class StreamRelay:
             return False
         if not stream.opened:
             stream.opened, stream.told_limit = True, limit
-            self._outgoing += encode(Record.OPEN, number, limit, port=stream.port)
+            self._outgoing += encode(StreamRecord.OPEN, number, limit, port=stream.port)
         if (
             stream.received != stream.told_received
             or limit - stream.told_limit >= self._window() // 4
@@ -559,12 +561,12 @@ class StreamRelay:
         start = stream.sent - stream.acknowledged
         piece = bytes(stream.kept[start : start + min(PIECE, max(0, stream.limit - stream.sent))])
         if piece:
-            self._outgoing += encode(Record.DATA, number, stream.sent, piece)
+            self._outgoing += encode(StreamRecord.DATA, number, stream.sent, piece)
             stream.sent += len(piece)
             self._sent += len(piece)
             self._moved = time.monotonic()
         elif stream.local_ended and not stream.end_sent and stream.sent == stream.produced:
-            self._outgoing += encode(Record.END, number, stream.sent)
+            self._outgoing += encode(StreamRecord.END, number, stream.sent)
             stream.sent += 1
             stream.end_sent = True
         return bool(piece)

@@ -34,7 +34,13 @@ if TYPE_CHECKING:
     from replica.delta_maker import DeltaMaker, MadeDelta, tables_of
     from replica.door import StreamDoor
     from replica.folder import sweep
-    from replica.pieces import PIECE_BYTES, PIECE_SECONDS, LongAnswer, LongAnswers, PieceGone
+    from replica.long_answers import (
+        PIECE_BYTES,
+        PIECE_SECONDS,
+        LongAnswerBuffer,
+        LongAnswers,
+        PieceGone,
+    )
     from replica.profile import (
         AWAY,
         IDLE,
@@ -55,7 +61,7 @@ if TYPE_CHECKING:
     from replica.recorder import Recorder
     from replica.replica import BOOT_SECONDS, Replica
     from replica.states import (
-        Frozen,
+        MachineSnapshot,
         ReplicaFailed,
         ReplicaState,
         WrongGuest,
@@ -94,9 +100,9 @@ __all__ = [
     "DeltaInvalid",
     "DeltaMaker",
     "Frame",
-    "Frozen",
-    "LongAnswer",
+    "LongAnswerBuffer",
     "LongAnswers",
+    "MachineSnapshot",
     "MadeDelta",
     "PieceGone",
     "Profile",

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
-from cell import Seen
 from chunkstore import Store, TableRoot
 from hypervisor import CONFINED_FILES, LAUNCHER, READY, RamMount, Wiring
-from overlay import PLUGIN, Resolver, Unpacked, Volume, VolumeServer, create_volume, open_volume
+from sandbox import CellMounts
+from satchel.confinement import HOST, Confinement
 from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE
-from satchel.process import Prepared
-from satchel.rooms import HOST, Room
+from satchel.process import PreparedProgram
+from volumes import PLUGIN, RawBlocks, Resolver, Volume, VolumeServer, create_volume, open_volume
 
 RAM = "ram"
 """The volume that is the machine's memory; every other volume is a disk."""
@@ -39,7 +39,7 @@ class Attachment:
         server: VolumeServer,
         mount: RamMount,
         volumes: dict[str, Volume],
-        room: Room = HOST,
+        room: Confinement = HOST,
     ) -> None:
         self._run_dir = run_dir
         self._room = room
@@ -56,8 +56,8 @@ class Attachment:
         resolver: Resolver,
         *,
         read_ahead_kib: int = 0,
-        unpacked: Unpacked | None = None,
-        into: Callable[[Seen], Room] = lambda seen: HOST,
+        unpacked: RawBlocks | None = None,
+        into: Callable[[CellMounts], Confinement] = lambda seen: HOST,
     ) -> Attachment:
         """Attach the volumes named by `roots` (one of them RAM) in the existing folder `run_dir`.
 
@@ -70,7 +70,7 @@ class Attachment:
         volumes = {name: create_volume(run_dir, name, root) for name, root in roots.items()}
         (run_dir / MEMORY).mkdir(exist_ok=True)
         room = into(
-            Seen(
+            CellMounts(
                 run_dir,
                 readable=[store.packs_path, PLUGIN, LAUNCHER],
                 machine=[run_dir / name for name in CONFINED_FILES],
@@ -103,7 +103,11 @@ class Attachment:
 
     @classmethod
     def adopt(
-        cls, run_dir: Path, roots: Mapping[str, TableRoot], resolver: Resolver, room: Room = HOST
+        cls,
+        run_dir: Path,
+        roots: Mapping[str, TableRoot],
+        resolver: Resolver,
+        room: Confinement = HOST,
     ) -> Attachment:
         """Take over what an earlier process attached in `run_dir`, with the same roots in the same
         order, and has not committed since. Machines that map it go on, and what they miss is asked
@@ -151,7 +155,7 @@ class Attachment:
                 volume.map.mark_dirty(number, 1)
 
     @contextlib.contextmanager
-    def about_to_commit(self) -> Iterator[Prepared]:
+    def about_to_commit(self) -> Iterator[PreparedProgram]:
         """What a `commit` within takes of the time in which its machine stands still."""
         prepared = self._mount.prepare_sync()
         try:
@@ -159,7 +163,7 @@ class Attachment:
         finally:
             prepared.close()
 
-    def commit(self, store: Store, prepared: Prepared | None = None) -> dict[str, TableRoot]:
+    def commit(self, store: Store, prepared: PreparedProgram | None = None) -> dict[str, TableRoot]:
         """Store every dirty block; new roots by volume name. The machine must be paused.
 
         The roots and all that they name are durable once the store is synced. Raises

@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chunkstore import Store, TableRoot, difference
-from overlay import Volume, create_volume
-from replica.states import Frozen
+from replica.states import MachineSnapshot
 from replica.working_set import Run
 from satchel.errors import IntegrityError
 from satchel.ids import BLOCK_SIZE
+from volumes import Volume, create_volume
 
 MAGIC = b"SATD"
 VERSION = 1
@@ -111,7 +111,7 @@ def decode(data: bytes, sizes: Mapping[str, int]) -> Delta:
 
 
 def between(
-    store: Store, earlier: Mapping[str, TableRoot], frozen: Frozen, *, hasty: bool
+    store: Store, earlier: Mapping[str, TableRoot], frozen: MachineSnapshot, *, hasty: bool
 ) -> bytes:
     """The delta from a freeze with these tables to a later one, both in the store. hasty: the
     machine is held until it has come. Raises what the store raises."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from chunkstore import Store, TableRoot
 from replica.delta import between
-from replica.states import Frozen
+from replica.states import MachineSnapshot
 from satchel.errors import NotFoundError, SatchelError, UsageError
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class DeltaGone(NotFoundError):
 class MadeDelta:
     """A delta and the freeze that it leads to. digest: SHA-256 of its bytes, in hex"""
 
-    frozen: Frozen
+    frozen: MachineSnapshot
     data: bytes
     digest: str
 
@@ -68,7 +68,7 @@ class DeltaMaker:
     def __init__(
         self,
         store: Store,
-        freeze: Callable[[bool], Frozen],
+        freeze: Callable[[bool], MachineSnapshot],
         go_on: Callable[[], None],
         folder: Path,
     ) -> None:
@@ -97,7 +97,7 @@ class DeltaMaker:
         return made
 
     def _made(
-        self, since: Mapping[str, TableRoot], frozen: Frozen, *, hasty: bool = False
+        self, since: Mapping[str, TableRoot], frozen: MachineSnapshot, *, hasty: bool = False
     ) -> MadeDelta:
         sizes = {name: root.size for name, root in frozen.volumes.items()}
         if {name: root.size for name, root in since.items()} != sizes:
@@ -108,7 +108,7 @@ class DeltaMaker:
         self._digest = made.digest
         return made
 
-    def again(self, since: Mapping[str, TableRoot], frozen: Frozen) -> MadeDelta:
+    def again(self, since: Mapping[str, TableRoot], frozen: MachineSnapshot) -> MadeDelta:
         """The delta to a freeze that was made before; nothing is frozen. Raises as `make`."""
         with self._making:
             return self._made(since, frozen)

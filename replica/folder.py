@@ -21,7 +21,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from cell import clear_groups
+from sandbox import clear_groups
 from satchel.process import Process
 
 logger = logging.getLogger(__name__)

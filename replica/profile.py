@@ -262,7 +262,7 @@ def decayed(profile: Profile, now: float) -> Profile:
 def observed(profile: Profile, accesses: Iterable[Access], now: float) -> Profile:
     """What is known after one more machine: what it touched, in that order, up to `now`."""
     profile = decayed(profile, now)
-    seen = _Seen(accesses)
+    seen = _Observation(accesses)
     if not seen.masks:
         return profile
     seen.open(profile.phases)
@@ -280,7 +280,7 @@ def observed(profile: Profile, accesses: Iterable[Access], now: float) -> Profil
     return _only(learnt, {key for key, c in runs.items() if c.trust}).hottest(RUN_LIMIT)
 
 
-class _Seen:
+class _Observation:
     """One observation: the blocks of each run; of each phase the runs in order, with those of their
     blocks that were touched first in it."""
 
@@ -337,7 +337,7 @@ def _counted(
     return counted
 
 
-def _expected(profile: Profile, seen: _Seen) -> dict[RunKey, int]:
+def _expected(profile: Profile, seen: _Observation) -> dict[RunKey, int]:
     """What the machine should have touched: the blocks of the phases that it went through."""
     names = seen.orders if seen.resumed else [name for name in seen.orders if name == AWAY]
     return _together(profile.phases.get(name, {}) for name in names)
@@ -352,7 +352,9 @@ def _together(orders: Iterable[Mapping[RunKey, int]]) -> dict[RunKey, int]:
     return masks
 
 
-def _phases(known: Mapping[str, Mapping[RunKey, int]], seen: _Seen) -> dict[str, dict[RunKey, int]]:
+def _phases(
+    known: Mapping[str, Mapping[RunKey, int]], seen: _Observation
+) -> dict[str, dict[RunKey, int]]:
     """The phases after an observation. Where it was not resumed, the blocks that have a phase keep
     it. What was touched in no known phase is of the last one that its run is in."""
     old, new = _together(known.values()), _together(seen.orders.values())

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Collection
 
 from chunkstore import BlockState
-from overlay import Resolver, Volume
 from replica.profile import RESUME, RUN_BLOCKS, Access, RunKey
+from volumes import Resolver, Volume
 
 LIMIT = 1 << 16
 """Accesses that are kept until they are taken."""

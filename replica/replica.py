@@ -24,9 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from cell import Cells, Seen, left
 from chunkstore import Store, TableRoot
-from guestfiles import GuestShares, ShareHost
+from guestshares import GuestShares, ShareHost
 from hypervisor import (
     FIRST_BOOT_READ_AHEAD_KIB,
     Boot,
@@ -37,7 +36,6 @@ from hypervisor import (
     MachineState,
     RamMountFailed,
 )
-from overlay import Resolver, Unpacked, Volume
 from replay import (
     AgentChannel,
     AgentGone,
@@ -48,15 +46,15 @@ from replay import (
     ServiceTimeout,
     adapters,
 )
+from replica.answer_previews import AnswerPreviews
 from replica.attachment import RAM, Attachment
 from replica.door import StreamDoor, still
-from replica.early import EarlyAnswers
 from replica.folder import RunFolder
+from replica.long_answers import LongAnswers
 from replica.phases import Phases
-from replica.pieces import LongAnswers
 from replica.profile import IDLE, RESUME
 from replica.states import (
-    Frozen,
+    MachineSnapshot,
     ReplicaFailed,
     ReplicaState,
     WrongGuest,
@@ -64,11 +62,13 @@ from replica.states import (
     check_shares,
     was_stopped,
 )
+from sandbox import CellMounts, Cells, left
+from satchel.confinement import HOST, Confinement
 from satchel.errors import SatchelError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
 from satchel.process import printable_tail
-from satchel.rooms import HOST, Room
 from satchel.spans import Steps
+from volumes import RawBlocks, Resolver, Volume
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ ADOPT_SECONDS = 60.0
 """How long the agent of a machine that is taken over may take to answer."""
 
 CALL_COUNTS = "calls"
-"""In a replica's folder: guestfiles.counts."""
+"""In a replica's folder: guestshares.counts."""
 
 OVERLAY_BYTES = 4 << 30
 """What may be written to a machine's disks between two checkpoints, where they are in memory."""
@@ -110,7 +110,7 @@ class Replica:
         adapter: str,
         stateful: bool,
         shares: ShareHost | None = None,
-        unpacked: Unpacked | None = None,
+        unpacked: RawBlocks | None = None,
         cells: Cells | None = None,
         overlay_bytes: int = OVERLAY_BYTES,
     ) -> None:
@@ -125,7 +125,7 @@ class Replica:
         self.stateful = stateful
         self.phases = Phases()
         self._adapter = adapters.for_kind(adapter)
-        self.early = EarlyAnswers(adapters.EARLY.get(adapter))
+        self.early = AnswerPreviews(adapters.EARLY.get(adapter))
         self.long = LongAnswers(adapters.IN_PIECES.get(adapter))
         self._store = store
         self._driver = driver
@@ -208,7 +208,7 @@ class Replica:
 
     def resume(
         self,
-        frozen: Frozen,
+        frozen: MachineSnapshot,
         resolver: Resolver,
         bring: Callable[[TableRoot], bytes],
         attached: Callable[[Mapping[str, Volume]], None] = lambda volumes: None,
@@ -243,7 +243,7 @@ class Replica:
 
     def adopt(
         self,
-        frozen: Frozen,
+        frozen: MachineSnapshot,
         resolver: Resolver,
         attached: Callable[[Mapping[str, Volume]], None] = lambda volumes: None,
     ) -> None:
@@ -309,7 +309,7 @@ class Replica:
         with self._guarded(*_SILENT) as (agent, _), reading():
             return self._normal(operation, self._exchange(agent.read, operation, timeout))
 
-    def checkpoint(self, *, hold: bool = False) -> Frozen:
+    def checkpoint(self, *, hold: bool = False) -> MachineSnapshot:
         """Freeze the machine between two operations, store what changed, and let it go on.
 
         Everything that the result names is durable in the store on return. hold: the machine stands
@@ -430,7 +430,7 @@ class Replica:
         self._require(ReplicaState.STARTING)
         return self._machine
 
-    def _room(self, boot: Boot | None, seen: Seen) -> Room:
+    def _room(self, boot: Boot | None, seen: CellMounts) -> Confinement:
         if self._cells is None:
             return HOST
         for path in (*seen.machine, *seen.helpers):
@@ -479,7 +479,7 @@ class Replica:
             logger.warning("replica %s: %s", self.id, error)
             return None
 
-    def _freeze(self, machine: Machine, hold: bool) -> Frozen:
+    def _freeze(self, machine: Machine, hold: bool) -> MachineSnapshot:
         assert self._attachment is not None
         path = self._run_dir / "device-state"
         steps = Steps(self.phases.spans, "machine")
@@ -495,7 +495,7 @@ class Replica:
                     machine.resume()
                 seconds = time.monotonic() - begin
                 # An import syncs the store, and with it what was committed.
-                return Frozen(self._last, self._store.import_file(path), volumes, seconds)
+                return MachineSnapshot(self._last, self._store.import_file(path), volumes, seconds)
             except (MachineFailed, RamMountFailed):
                 raise
             except BaseException:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chunkstore import TableRoot
-from guestfiles import ShareHost, SharesUnserved
+from guestshares import ShareHost, SharesUnserved
 from satchel.errors import IntegrityError, StateError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
 
@@ -59,7 +59,7 @@ def check_shares(replica: ReplicaId, host: ShareHost | None, *, shares: bool) ->
 
 
 @dataclass(frozen=True)
-class Frozen:
+class MachineSnapshot:
     """A machine as it was between two operations: what a manifest is made of.
 
     paused_seconds: how long it stood still for that; of no meaning to a resume.

@@ -8,38 +8,40 @@
 - `paths`: where data, configuration and sockets of a program live (XDG)
 - `process`: processes that outlive the one that started them
 - `readiness`: waiting until something can be read
-- `rooms`: where the processes of one machine run
+- `confinement`: where the processes of one machine run
+- `polling`: how often a thread checks what it is not notified of
 - `progress`: how a long step tells a program what it has done
 - `spans`: what was done when, for traces
-- `ticks`: moments that beats of all programs have in common
-- `moments`: when a version of a thing was made
+- `aligned_timers`: moments that beats of all programs have in common
+- `timestamps`: when a version of a thing was made
 - `names`: names that become file names, URLs and host names
 - `retention`: which versions of a thing to keep
 - `files`: small files that are never seen half-written
 - `record_file`: files that grow by records, and are read again after a crash
-- `backlog`: what a peer has asked and nobody has answered yet
+- `inflight`: what a peer has asked and nobody has answered yet
 - `typed`: what JSON carried, as annotations say
 - `deferred`: packages whose modules are imported when something of them is first used
 """
 
 __all__ = [
-    "backlog",
+    "aligned_timers",
+    "confinement",
     "deferred",
     "errors",
     "files",
     "ids",
-    "moments",
+    "inflight",
     "names",
     "paths",
+    "polling",
     "process",
     "progress",
     "readiness",
     "record_file",
     "retention",
-    "rooms",
     "settings",
     "spans",
-    "ticks",
+    "timestamps",
     "toml_lines",
     "typed",
 ]

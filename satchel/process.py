@@ -44,7 +44,7 @@ class Child:
                 os.kill(self.pid, signal.SIGKILL)
 
 
-class Prepared:
+class PreparedProgram:
     """A program that is started and waits for its turn: by then all is over that a start takes. One
     owner, who calls `run` or `close`. It ends with its owner."""
 

@@ -30,7 +30,7 @@ _PERIODS: Mapping[str, Callable[[datetime], object]] = {
 
 
 @dataclass(frozen=True)
-class Policy:
+class RetentionPolicy:
     """How many to keep by each rule; 0 keeps none by it, -1 all."""
 
     last: int = 0
@@ -54,7 +54,7 @@ class Policy:
 def select(
     versions: Sequence[T],
     moment: Callable[[T], datetime],
-    policy: Policy,
+    policy: RetentionPolicy,
 ) -> list[tuple[T, tuple[str, ...]]]:
     """Every version, the newest first, with the rules that keep it; none if it is to go.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 SPANS_KEPT = 8192
-"""Of one recorder; of more, those that were recorded last."""
+"""The most spans that a recorder keeps; it drops the oldest."""
 
 
 class Span(NamedTuple):
@@ -53,8 +53,7 @@ class Spans:
             self.add(name, kind, began, time.monotonic())
 
     def since(self, moment: float) -> list[Span]:
-        """Those that ended after that moment of the monotonic clock, in the order in which they
-        were recorded."""
+        """Return the spans that ended after that moment of the monotonic clock, oldest first."""
         with self._lock:
             return [span for span in self._kept if span.ended > moment]
 

@@ -25,7 +25,7 @@ from typing import Any
 from satchel.errors import UsageError
 
 
-class Mistyped(ValueError):
+class TypeMismatch(ValueError):
     """A value has the wrong type. where: such as `ServiceStatus.lease`; why: one phrase"""
 
     def __init__(self, where: str, why: str) -> None:
@@ -45,7 +45,7 @@ class Form:
     integers: range = range(-(1 << 63), 1 << 64)
 
     def plain(self, value: Any) -> Any:
-        """What JSON can carry."""
+        """Return the value as JSON can carry it."""
         if (names := _names(typing.cast("typing.Hashable", type(value)))) is not None:
             found = {name: self.plain(getattr(value, name)) for name in names}
             return list(found.values()) if self.lists else found
@@ -60,9 +60,9 @@ class Form:
         return value
 
     def typed(self, value: object, hint: Any, where: str) -> Any:
-        """What `plain` made, as the annotation says. Raises Mistyped.
+        """What `plain` made, as the annotation says. Raises TypeMismatch.
 
-        A UsageError of a dataclass's own `__post_init__` is Mistyped as well.
+        A UsageError of a dataclass's own `__post_init__` is TypeMismatch as well.
         """
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if isinstance(hint, typing.NewType):
@@ -88,21 +88,21 @@ class Form:
             _require(isinstance(value, list), where, "an array", value)
             items = typing.cast("list[object]", value)
             if len(items) != count:
-                raise Mistyped(where, f"must have {count} values, it has {len(items)}")
+                raise TypeMismatch(where, f"must have {count} values, it has {len(items)}")
             given = {field.name: item for field, item in zip(fields, items, strict=True)}
         else:
             _require(isinstance(value, dict), where, "an object", value)
             given = typing.cast("dict[str, object]", value)
             required = {f.name for f in fields if (f.default, f.default_factory) == _MISSING}
             if unknown := sorted(str(key)[:40] for key in given.keys() - hints.keys()):
-                raise Mistyped(where, f"has unknown keys: {', '.join(unknown[:5])}")
+                raise TypeMismatch(where, f"has unknown keys: {', '.join(unknown[:5])}")
             if missing := sorted(required - given.keys()):
-                raise Mistyped(where, f"lacks keys: {', '.join(missing)}")
+                raise TypeMismatch(where, f"lacks keys: {', '.join(missing)}")
         found = {key: self.typed(x, hints[key], f"{where}.{key}") for key, x in given.items()}
         try:
             return cls(**found)
         except UsageError as error:
-            raise Mistyped(where, str(error)) from error
+            raise TypeMismatch(where, str(error)) from error
 
     def _sequence(self, value: object, hint: Any, where: str) -> Any:
         _require(isinstance(value, list), where, "an array", value)
@@ -112,7 +112,7 @@ class Form:
         elif len(arguments) == len(items):
             wanted = list(arguments)
         else:
-            raise Mistyped(where, f"must have {len(arguments)} values, it has {len(items)}")
+            raise TypeMismatch(where, f"must have {len(arguments)} values, it has {len(items)}")
         found = [
             self.typed(item, each, f"{where}[{i}]")
             for i, (item, each) in enumerate(zip(items, wanted, strict=True))
@@ -130,14 +130,14 @@ class Form:
             if isinstance(hint, type) and issubclass(hint, Enum):
                 return hint(value)
         except ValueError as error:
-            raise Mistyped(where, str(error)) from error
+            raise TypeMismatch(where, str(error)) from error
         if hint is float:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             _require(number and abs(typing.cast(float, value)) < 2**64, where, _FINITE, value)
             return float(typing.cast(float, value))
         _require(type(value) is hint, where, getattr(hint, "__name__", str(hint)), value)
         if type(value) is int and value not in self.integers:
-            raise Mistyped(where, f"must be an integer of {_bits(self.integers)} bits")
+            raise TypeMismatch(where, f"must be an integer of {_bits(self.integers)} bits")
         return value
 
 
@@ -147,7 +147,7 @@ _FINITE = "a finite number"
 
 @functools.cache
 def _names(cls: typing.Hashable) -> tuple[str, ...] | None:
-    """Those of a dataclass's fields; None of another class."""
+    """Return the names of a dataclass's fields, or None for another class."""
     if not dataclasses.is_dataclass(cls):
         return None
     return tuple(field.name for field in dataclasses.fields(cls))
@@ -164,7 +164,7 @@ def _bits(integers: range) -> int:
 
 def _require(holds: bool, where: str, wanted: str, value: object) -> None:
     if not holds:
-        raise Mistyped(where, f"must be {wanted}, it is {_kind(value)}")
+        raise TypeMismatch(where, f"must be {wanted}, it is {_kind(value)}")
 
 
 def _kind(value: object) -> str:

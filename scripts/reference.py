@@ -25,8 +25,8 @@ import click
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
-    "satchel", "caching", "cell", "chunkstore", "console", "hypervisor", "wire", "images",
-    "overlay", "replay", "shares", "uplink", "guestfiles", "replica", "media", "homeserver",
+    "satchel", "caching", "sandbox", "chunkstore", "console", "hypervisor", "wire", "images",
+    "volumes", "replay", "shares", "uplink", "guestshares", "replica", "media", "homeserver",
     "surrogate", "client", "testbed",
 )  # fmt: skip
 PROGRAMS = {
@@ -35,7 +35,7 @@ PROGRAMS = {
     "satchel-surrogate": "surrogate.cli",
 }
 SETTINGS = (
-    ("client.toml", "client.device.settings", "ClientSettings"),
+    ("client.toml", "client.platform.settings", "ClientSettings"),
     (
         "client.toml, `home` and each of `surrogates`; surrogate.toml, each of `peers`",
         "wire",

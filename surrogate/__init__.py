@@ -7,12 +7,12 @@ sockets that the client forwarded to it, and what it may ask there is limited to
 SHA-256 it knows.
 
 - cli: the commands, one file each
-- operator_api, page, metrics, preflight: what the operator has; announcing: what everybody knows
+- operator_api, page, metrics, preflight: what the operator has; announcer: what everybody knows
 - tenant_sockets: a socket for each tenant
 - api: a surrogate over HTTP, as one tenant has it
 - host: admission, all replicas, the chunk cache
 - replicas: one client's each; site: what serves every replica: media plugged in here, peers
-- ahead: what machines will need, fetched before they ask; cache: which chunks a host keeps
+- prefetch: what machines will need, fetched before they ask; cache: which chunks a host keeps
 - fetching: from which source each chunk comes, and what is done about one that lies or dies
 - tenants: the guests that were admitted
 - settings: surrogate.toml
@@ -26,23 +26,23 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
-    from surrogate.ahead.prefetch import Coming, Prefetcher
-    from surrogate.ahead.readahead import Readahead
     from surrogate.api import surrogate_app
     from surrogate.fetching import Coverage, Fetcher, Prior, Source
     from surrogate.fetching.sources import SocketSource, StoreSource, forwarded
     from surrogate.host import Host
-    from surrogate.replicas.foreground import BACKGROUND
+    from surrogate.prefetch.prefetcher import PendingBlock, Prefetcher
+    from surrogate.prefetch.readahead import Readahead
+    from surrogate.replicas.cpu_priority import BACKGROUND
     from surrogate.settings import SurrogateSettings
 else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
     "BACKGROUND",
-    "Coming",
     "Coverage",
     "Fetcher",
     "Host",
+    "PendingBlock",
     "Prefetcher",
     "Prior",
     "Readahead",

@@ -17,7 +17,7 @@ import flask
 
 from hypervisor import MachineSpec
 from replay import Response, decode_operations, encode_answers, encode_piece, encode_responses
-from replica import PIECE_BYTES, PIECE_SECONDS, Frozen, tables_of
+from replica import PIECE_BYTES, PIECE_SECONDS, MachineSnapshot, tables_of
 from satchel.errors import NotFoundError, UsageError
 from satchel.ids import OperationNumber
 from satchel.spans import Spans
@@ -211,7 +211,7 @@ def _pieces(routes: flask.Blueprint, host: Host, tenant: Tenant) -> None:
 
     @routes.delete("/operations/<int:number>/answer")
     def forget(replica: str, number: int) -> Any:
-        """Nobody wants more of it."""
+        """Discard the rest of a long answer."""
         host.replica(replica, tenant).replica.long.of(OperationNumber(number)).drop()
         return {}
 
@@ -244,7 +244,7 @@ def _carrying(host: Host, tenant: Tenant) -> flask.Blueprint:
             device = roots.pop("device_state", None)
             if device is None:
                 raise UsageError("a freeze has tables and a device_state")
-            frozen = Frozen(hosted.replica.last, device, roots)
+            frozen = MachineSnapshot(hosted.replica.last, device, roots)
             return hosted.deltas.again(since, frozen).offer(hold=False)
         return hosted.deltas.make(since, hold=hold).offer(hold=hold)
 

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from guestfiles import CallHost, DistantKeeper, EdgeKeeper, Gate, Keeper, MemberHost
+from guestshares import CallHost, DistantKeeper, EdgeKeeper, Gate, Keeper, MemberHost
 from satchel.ids import ReplicaId
 from shares.node import Buffer, Member
 from wire import Caller, CreateReplica, PeerFailed

@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from caching import POLICIES
-from cell import Cells
 from chunkstore import Store, TableRoot
-from guestfiles import SharesUnserved
-from hypervisor import Driver, MachineSpec, Offer, place
+from guestshares import SharesUnserved
+from hypervisor import Driver, HostOffer, MachineSpec, place
 from images import Manifest, blob_root
-from overlay import Volume
 from replica import Replica, ReplicaState, sweep
+from sandbox import Cells
 from satchel.errors import (
     CapacityError,
     ConflictError,
@@ -39,20 +38,21 @@ from satchel.errors import (
 )
 from satchel.ids import BLOCK_SIZE, ReplicaId
 from satchel.names import host_name
-from surrogate.ahead.prefetch import Prefetcher
-from surrogate.ahead.readahead import Readahead
-from surrogate.ahead.staging import Staging
 from surrogate.cache.chunk_cache import PACK_BYTES, ChunkCache
 from surrogate.cache.shares import CacheShares
-from surrogate.fetching import Exchange, Fetcher, Tally
+from surrogate.fetching import Exchange, Fetcher, FetchTally
 from surrogate.fetching.sources import forwarded
 from surrogate.operator import Operator
+from surrogate.prefetch.prefetcher import Prefetcher
+from surrogate.prefetch.readahead import Readahead
+from surrogate.prefetch.staging import StagingTask
 from surrogate.replicas.hosted import OWNER, REQUEST, HostedReplica
 from surrogate.settings import SurrogateSettings
 from surrogate.site import Site
 from surrogate.tenants.register import Tenants
+from surrogate.tenants.replica_request import ReplicaRequest, forwarded_socket
 from surrogate.tenants.tenant import ACCOUNT, Tenant, Usage
-from surrogate.tenants.wanted import Wanted, forwarded_socket
+from volumes import Volume
 from wire import AnswerKey, CacheNumbers, CreateReplica, ForesightNumbers, HostStatus, Space
 
 logger = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class Host:
         self._shares = CacheShares(*cache, self.tenants, self._live_roots)
         self._hosted: dict[Name, HostedReplica] = {}
         self._foresight: Counter[str] = Counter()  # of those that have been removed
-        self._staged: dict[Name, Staging] = {}  # the oldest first
+        self._staged: dict[Name, StagingTask] = {}  # the oldest first
         self._unwanted: dict[Name, None] = {}  # the oldest first
         self._closing = threading.Event()
         self._taken_over = threading.Event()
@@ -136,7 +136,7 @@ class Host:
         self._cache.start()
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> FetchTally:
         """What was fetched here for all replicas so far."""
         return self._exchange.tally
 
@@ -259,9 +259,9 @@ class Host:
         )
 
     @functools.cached_property
-    def offer(self) -> Offer:
+    def offer(self) -> HostOffer:
         """What this host can run, whoever may."""
-        return Offer.of(self._driver)
+        return HostOffer.of(self._driver)
 
     def remove(self, replica: str, tenant: Tenant | None = None) -> None:
         """End a replica of a tenant, by default of the account. Its memory counts until nothing is
@@ -299,7 +299,7 @@ class Host:
         with self._lock:
             return self._usage(tenant)
 
-    def stage(self, request: CreateReplica, tenant: Tenant | None = None) -> Staging:
+    def stage(self, request: CreateReplica, tenant: Tenant | None = None) -> StagingTask:
         """Begin to fetch what a replica would need, without one; of the oldest such requests of a
         tenant all but STAGED_KEPT are forgotten. Raises ConflictError, CapReached, NotForwarded,
         and what a malformed manifest raises."""
@@ -318,14 +318,14 @@ class Host:
             def require() -> None:
                 tenant.require_room(self._keep_share(tenant), self._limit)
 
-            staging = self._staged[name] = Staging(request, wanted.manifest, fetcher, require)
+            staging = self._staged[name] = StagingTask(request, wanted.manifest, fetcher, require)
             mine = [replica for owner, replica in self._staged if owner == tenant.identity]
         for surplus in mine[:-STAGED_KEPT]:
             with contextlib.suppress(NotFoundError):
                 self.unstage(surplus, tenant)
         return staging
 
-    def staged(self, replica: str, tenant: Tenant | None = None) -> Staging:
+    def staged(self, replica: str, tenant: Tenant | None = None) -> StagingTask:
         """The request of a tenant that is called so, or NotFoundError."""
         with self._lock:
             staging = self._staged.get(_name(replica, tenant))
@@ -376,7 +376,7 @@ class Host:
                 hosted.tenant.meter(hosted, hosted.fetched, last=True)
         self._leave(hosted.tenant, hosted)
 
-    def _leave(self, tenant: Tenant, ended: HostedReplica | Staging) -> None:
+    def _leave(self, tenant: Tenant, ended: HostedReplica | StagingTask) -> None:
         self._shares.ended(tenant, ended.fetched, ended.roots)
         self._keep_share(tenant)
 
@@ -402,12 +402,12 @@ class Host:
                 found += Usage(cache_bytes=staging.fetched)
         return found
 
-    def _wanted(self, request: CreateReplica, tenant: Tenant) -> Wanted:
+    def _wanted(self, request: CreateReplica, tenant: Tenant) -> ReplicaRequest:
         place = functools.partial(forwarded_socket, folder=tenant.forwarded)
-        return Wanted.by(request, place, self._nodes)
+        return ReplicaRequest.by(request, place, self._nodes)
 
     def _begin(
-        self, wanted: Wanted, folder: Path, tenant: Tenant, *, adopt: bool = False
+        self, wanted: ReplicaRequest, folder: Path, tenant: Tenant, *, adopt: bool = False
     ) -> HostedReplica:
         request, manifest = wanted.request, wanted.manifest
         tenant.brought.add(wanted.roots)
@@ -453,7 +453,9 @@ class Host:
                 owner = (path.parent / OWNER).read_text(encoding="ascii")
                 tenant = self.tenants.admit(owner)
                 left = tenant.left_socket
-                wanted = Wanted.by(CreateReplica.from_bytes(path.read_bytes()), left, self._nodes)
+                wanted = ReplicaRequest.by(
+                    CreateReplica.from_bytes(path.read_bytes()), left, self._nodes
+                )
             except (SatchelError, OSError, ValueError) as error:
                 logger.warning("%s: %s", path, error)
                 continue

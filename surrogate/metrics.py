@@ -21,7 +21,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from surrogate.fetching import STALL_BOUNDS, Tally
+from surrogate.fetching import STALL_BOUNDS, FetchTally
 from surrogate.host import Host
 from wire import CacheNumbers
 
@@ -100,7 +100,7 @@ def _cache(counts: CacheNumbers) -> Iterable[Metric]:
         yield family
 
 
-def _fetching(tally: Tally) -> Iterable[Metric]:
+def _fetching(tally: FetchTally) -> Iterable[Metric]:
     counts = tally.counts()
     for name, what in COUNTS.items():
         family = CounterMetricFamily(f"satchel_fetch_{name}", what, labels=["source", "priority"])

@@ -24,12 +24,12 @@ from surrogate.cache.chunk_app import chunk_app, chunks_of
 from surrogate.fetching import Exchange, Supplier
 from surrogate.fetching.sources import PEER, MediaSource, SocketSource
 from surrogate.settings import SurrogateSettings
-from surrogate.tenants.brought import Brought
+from surrogate.tenants.readable_chunks import ReadableChunks
 from wire import Lane, Links, Peer
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 2.0
+MEDIA_SCAN_SECONDS = 2.0
 """How soon a medium that is plugged in is noticed."""
 
 DEPTH = 2
@@ -83,7 +83,7 @@ class Site:
     def close(self) -> None:
         self._closing.set()
         if self._thread.is_alive():
-            self._thread.join(LOOK_SECONDS)
+            self._thread.join(MEDIA_SCAN_SECONDS)
         with self._lock:
             ended = [*self._media.values(), *self._peers]
             self._media.clear()
@@ -101,7 +101,7 @@ class Site:
         return link.socket
 
     def _watch(self) -> None:
-        while not self._closing.wait(LOOK_SECONDS):
+        while not self._closing.wait(MEDIA_SCAN_SECONDS):
             self.look()
 
     def _begin(self, root: Path) -> None:
@@ -138,7 +138,7 @@ def cache_routes(store: Store) -> Blueprint:
     return chunks_of(store.records)
 
 
-def brought_routes(brought: Brought) -> Blueprint:
+def brought_routes(brought: ReadableChunks) -> Blueprint:
     """Chunks of the cache, for a tenant: as far as they are its own."""
     return chunks_of(brought.records, brought.records_below, TENANTS_READERS)
 

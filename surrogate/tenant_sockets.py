@@ -26,7 +26,7 @@ from wire import Intake, Server, serve
 logger = logging.getLogger(__name__)
 
 IDLE_SECONDS = 120.0
-LOOK_SECONDS = 5.0
+IDLE_CHECK_SECONDS = 5.0
 
 MOST = 128
 """Sockets that are open at once."""
@@ -54,7 +54,7 @@ class TenantSockets:
         self._lock = threading.Lock()
         self._open: dict[str, _Open] = {}
         self._closing = threading.Event()
-        look = min(LOOK_SECONDS, idle_seconds / 2)
+        look = min(IDLE_CHECK_SECONDS, idle_seconds / 2)
         self._thread = threading.Thread(
             target=self._watch, args=(look,), name="tenants", daemon=True
         )

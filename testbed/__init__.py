@@ -18,7 +18,7 @@ from testbed.namespaces import TestbedFailed
 from testbed.plain_door import plain_door
 from testbed.sshd import Sshd
 from testbed.starting import await_up
-from testbed.topology import PAPER, PROFILES, TODAY, Profile, Topology
+from testbed.topology import PAPER, PROFILES, TODAY, LinkProfile, Topology
 
 __all__ = [
     "PAPER",
@@ -29,7 +29,7 @@ __all__ = [
     "Counters",
     "Host",
     "Link",
-    "Profile",
+    "LinkProfile",
     "Shape",
     "Sshd",
     "Testbed",

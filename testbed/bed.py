@@ -28,7 +28,7 @@ from satchel.errors import NotFoundError, StateError
 from testbed import namespaces
 from testbed.links import Counters, End, Link, LinkCounters, LinkMaker, Wire, open_links
 from testbed.namespaces import ip
-from testbed.topology import CLIENT, INTERNET, TODAY, LinkPlan, Place, Profile, Topology
+from testbed.topology import CLIENT, INTERNET, TODAY, LinkPlan, LinkProfile, Place, Topology
 
 KERNEL = Path("/proc/sys/net")
 
@@ -191,7 +191,7 @@ class Testbed:
 
     def __init__(
         self,
-        profile: Profile = TODAY,
+        profile: LinkProfile = TODAY,
         *,
         hotspots: tuple[str, ...] = ("a", "b"),
         links: str = "auto",

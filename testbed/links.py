@@ -150,7 +150,7 @@ class TunLinks:
         self.emulator.close()
 
 
-class _Shaped(ABC):
+class _ShapedLink(ABC):
     """How a link is meant to be; `_send` makes it so."""
 
     def __init__(self, name: str, up: Shape, down: Shape) -> None:
@@ -174,7 +174,7 @@ class _Shaped(ABC):
     def _send(self) -> None: ...
 
 
-class TunLink(_Shaped):
+class TunLink(_ShapedLink):
     """Two TUN devices of a satchel-link process."""
 
     def __init__(self, emulator: Emulator, name: str, up: Shape, down: Shape) -> None:
@@ -243,7 +243,7 @@ class NetemLinks:
         """The namespaces take the devices with them."""
 
 
-class NetemLink(_Shaped):
+class NetemLink(_ShapedLink):
     """A wire whose ends send through `tc netem`."""
 
     def __init__(self, name: str, leaf: End, core: End, up: Shape, down: Shape) -> None:

@@ -13,7 +13,7 @@ from satchel.errors import UnavailableError
 
 START_SECONDS = 60.0
 
-_LOOK_SECONDS = 0.01
+_START_POLL_SECONDS = 0.01
 _TAIL = 2000
 
 
@@ -33,4 +33,4 @@ def await_up(
             why = f"it ended with {process.returncode}" if ended else f"not up after {seconds:g} s"
             tail = log.read_text(errors="replace")[-_TAIL:].strip() if log else ""
             raise UnavailableError(f"{what} did not start", why=f"{why}: {tail}" if tail else why)
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_START_POLL_SECONDS)

@@ -29,7 +29,7 @@ CLIENT = "client"
 
 
 @dataclass(frozen=True)
-class Profile:
+class LinkProfile:
     """Rates in bit/s, times in seconds. Wi-Fi and hotspots are the same in both directions."""
 
     name: str
@@ -54,7 +54,7 @@ class Profile:
         return (_shape(self.wifi, self.wifi_rtt / 2),) * 2
 
 
-PAPER = Profile(
+PAPER = LinkProfile(
     name="paper",
     home_up=256_000,
     home_down=1_500_000,
@@ -65,7 +65,7 @@ PAPER = Profile(
 )
 """Su and Flinn's hotspots of 2005; home's download rate is ours."""
 
-TODAY = Profile(
+TODAY = LinkProfile(
     name="today",
     home_up=20_000_000,
     home_down=100_000_000,
@@ -100,7 +100,7 @@ class LinkPlan:
 class Topology:
     """One home, one Internet, one client, and hotspots that have a surrogate each."""
 
-    profile: Profile
+    profile: LinkProfile
     hotspots: tuple[str, ...] = ("a", "b")
 
     def __post_init__(self) -> None:

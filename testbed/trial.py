@@ -28,6 +28,7 @@ import click
 from console import ready, show, wait_for
 from satchel.errors import UnavailableError, UnsupportedError
 from satchel.paths import cache_dir
+from satchel.polling import FAST_POLL_SECONDS
 from testbed.loopback import Loopback
 from testbed.roles import PROGRAMS, Roles, page_link
 
@@ -35,7 +36,6 @@ SERVICE = "notes"
 HERE, THERE = "a", "b"
 
 JOIN_SECONDS = 300.0
-LOOK_SECONDS = 0.05
 ANSWER_SECONDS = 60.0
 
 NEEDED = {
@@ -220,7 +220,7 @@ class Trial:
         while (replica := self._replica(spot)).get("state") != "joined":
             if replica.get("state") == "failed" or time.monotonic() > deadline:
                 raise UnavailableError(f"no replica at {spot}", why=str(replica.get("error") or ""))
-            time.sleep(LOOK_SECONDS)
+            time.sleep(FAST_POLL_SECONDS)
 
     def _bytes(self, spot: str) -> str:
         fetched = self._replica(spot).get("fetched_bytes") or {}

@@ -41,7 +41,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Done:
+class TimedOperation:
     """An operation, how long it took, and whose answer was the first."""
 
     operation: str
@@ -81,7 +81,7 @@ def speech(recordings: list[Path]) -> Iterator[Request]:
             yield Request("recognise", "POST", "/recognize", path.read_bytes(), "audio/wav")
 
 
-def over_http(url: str, requests: Iterator[Request]) -> Iterator[Done]:
+def over_http(url: str, requests: Iterator[Request]) -> Iterator[TimedOperation]:
     """Send requests, one after the other."""
     with httpx.Client(base_url=url, timeout=None) as http:
         for request in requests:
@@ -92,10 +92,10 @@ def over_http(url: str, requests: Iterator[Request]) -> Iterator[Done]:
             )
             seconds = time.monotonic() - began
             answer.raise_for_status()
-            yield Done(request.operation, seconds, answer.headers["X-Satchel-Leader"])
+            yield TimedOperation(request.operation, seconds, answer.headers["X-Satchel-Leader"])
 
 
-def edits(url: str, control: Path) -> Iterator[Done]:
+def edits(url: str, control: Path) -> Iterator[TimedOperation]:
     """Edit a document, again and again. An edit is several operations: the leader is who was the
     first to answer most of them."""
     with HttpClient(control, peer="the session") as session:
@@ -106,7 +106,7 @@ def edits(url: str, control: Path) -> Iterator[Done]:
             seconds = after["answered_seconds"] - before["answered_seconds"]
             led = Counter(after["first_responses"])
             led.subtract(before["first_responses"])
-            yield Done("edit", seconds, led.most_common(1)[0][0])
+            yield TimedOperation("edit", seconds, led.most_common(1)[0][0])
 
 
 def _idle(session: HttpClient) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import pytest
 from homeserver import Home, HomeSettings
 from hypervisor import MachineSpec, QemuDriver
 from images import BuiltImage, Manifest
-from replica import Frozen
+from replica import MachineSnapshot
 from testbed.built import built_image, cache_folder
 from tests.leftovers import SHORT_PREFIX
 
@@ -63,9 +63,9 @@ class NotesCheckpoint:
         return spec.under(ACCELERATOR) if ACCELERATOR else spec
 
     @property
-    def frozen(self) -> Frozen:
+    def frozen(self) -> MachineSnapshot:
         manifest = self.manifest
-        return Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
+        return MachineSnapshot(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
 
     def copy_store(self, path: Path) -> Path:
         """A copy of the store at `path`, which must not exist."""

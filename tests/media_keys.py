@@ -5,7 +5,7 @@
 from functools import partial
 from pathlib import Path
 
-from client.device.settings import OWNER
+from client.platform.settings import OWNER
 from homeserver import HomeSettings
 from homeserver.home import media_signing, signers_line
 from media import MEDIA_KEY_NAMESPACE, NewSeal, SealKeys, new_seal

@@ -23,7 +23,7 @@ from replay.frames import (
     REPLY_BIT,
     WANTS_PARTS,
     WANTS_STREAM,
-    Frame,
+    AgentFrame,
     FrameReader,
     FrameStatus,
     FrameType,
@@ -57,7 +57,7 @@ class ScriptedGuest:
         self.last, self.history = state["last"], state["history"]
         self.answer = state["answer"].encode("latin-1")
 
-    def _reply(self, request: Frame) -> bytes:
+    def _reply(self, request: AgentFrame) -> bytes:
         kind = FrameType(request.type)
         fields: dict[str, Any] = {"number": self.last}
         said = b""
@@ -87,13 +87,13 @@ class ScriptedGuest:
             if said and request.status == WANTS_STREAM:
                 fields |= {"status": FrameStatus.STREAMED}
                 fields |= {"payload": struct.pack("<Q", len(self.answer))}
-        return said + Frame(kind | REPLY_BIT, request.id, **fields).encode()
+        return said + AgentFrame(kind | REPLY_BIT, request.id, **fields).encode()
 
-    def _said(self, request: Frame, path: bytes) -> bytes:
+    def _said(self, request: AgentFrame, path: bytes) -> bytes:
         """What comes before the reply."""
         if request.status == WANTS_PARTS and path == b"/early":
             part = FrameType.PART | REPLY_BIT
-            return Frame(part, request.id, payload=self.answer[:-4]).encode()
+            return AgentFrame(part, request.id, payload=self.answer[:-4]).encode()
         if request.status == WANTS_STREAM and path.startswith(b"/long/"):
             return _parts(request.id, self.answer)
         return b""
@@ -105,7 +105,7 @@ class ScriptedGuest:
             return FrameStatus.GAP
         return FrameStatus.NOT_READY if path == b"/down" else FrameStatus.OK
 
-    def _execute(self, request: Frame, path: bytes) -> None:
+    def _execute(self, request: AgentFrame, path: bytes) -> None:
         if path == b"/late":
             time.sleep(0.2)
         self.last = request.number
@@ -128,7 +128,7 @@ def long_body(mebibytes: int) -> bytes:
 def _parts(number: int, answer: bytes) -> bytes:
     size = 1 << 16
     return b"".join(
-        Frame(
+        AgentFrame(
             FrameType.PART | REPLY_BIT, number, number=at, payload=answer[at : at + size]
         ).encode()
         for at in range(0, len(answer), size)

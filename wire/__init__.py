@@ -12,11 +12,11 @@
 - report: an error as it travels (`ErrorReport`); it is raised at the other side as its root class
 - batch: chunk references in, pack records out (`chunks`), with a priority
 - conversation: frames in both directions (`Duplex`); it outlives its connections (`Caller`,
-  `Listener`), and what is in the frames is nothing to this package
-- turnstile: who is served first of those who ask at once
+  `ConversationListener`), and what is in the frames is nothing to this package
+- priority_semaphore: who is served first of those who ask at once
 - authority: a site's keys that certify guests and hosts (`Authority`)
 - upstream: a service of the internet, with its TLS verified (`Upstream`)
-- announcement: what a surrogate says of itself on its network (`Announcer`, `Seen`)
+- announcement: what a surrogate says of itself on its network (`Announcer`, `DiscoveredSurrogate`)
 - pairing: a code that is shown (`Invitation`), and what whoever has it gets (`Grant`)
 - identity: an OpenSSH key pair; it logs in and it signs (`Identity`)
 
@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
-    from wire.arrivals import Arrivals
     from wire.chunks import (
         BATCH_LIMIT,
         PLACES_LIMIT,
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
         requested_priority,
         requested_rate,
     )
-    from wire.conversation.duplex import FRAME_LIMIT, Duplex, Ended, PeerFailed, Reply
-    from wire.conversation.greeting import Caller, Ends, Listener
+    from wire.conversation.duplex import FRAME_LIMIT, ConversationEnded, Duplex, PeerFailed, Reply
+    from wire.conversation.greeting import Caller, ConversationListener, ConversationOwner
     from wire.errors import (
         ErrorReport,
         HostKeyMismatch,
@@ -54,12 +53,12 @@ if TYPE_CHECKING:
         WrongKey,
         printable,
     )
-    from wire.http.client import Answer, HttpClient
+    from wire.http.client import HttpAnswer, HttpClient
     from wire.http.credentials import BadCredentials, Credentials, read_credentials
     from wire.http.intake import Intake
     from wire.http.metrics import exposition, metrics_app
     from wire.http.openapi import description, octets, query, serve_description, takes
-    from wire.http.pages import Lasting, Page, View
+    from wire.http.pages import CachedView, Page, View
     from wire.http.server import (
         JSON_BODY_LIMIT,
         Server,
@@ -119,10 +118,10 @@ if TYPE_CHECKING:
         DeltaOffer,
         EdgeShare,
         ForesightNumbers,
-        HandedOver,
+        HandoverState,
         HostStatus,
+        JsonMessage,
         Lease,
-        Message,
         PartNumbers,
         ReplicaStatus,
         ServiceStatus,
@@ -130,13 +129,19 @@ if TYPE_CHECKING:
         SourceAddress,
         SourceNumbers,
         Space,
-        Staged,
+        StagingStatus,
         StallNumbers,
-        Touched,
+        TouchReport,
         VolumeNumbers,
         runs_of,
     )
-    from wire.nearby import Announcement, Announcer, Seen, round_trip, surrogates_here
+    from wire.nearby import (
+        Announcement,
+        Announcer,
+        DiscoveredSurrogate,
+        round_trip,
+        surrogates_here,
+    )
     from wire.ports.acceptor import Acceptor
     from wire.ports.egress import (
         Egress,
@@ -148,8 +153,9 @@ if TYPE_CHECKING:
     )
     from wire.ports.listening import listen_local, listen_unix
     from wire.ports.stream_port import StreamPort
+    from wire.priority_semaphore import PrioritySemaphore
+    from wire.receive_rate import ReceiveRate
     from wire.traces import SpanReport, TimedSpan, answer_spans, note_requests
-    from wire.turnstile import Turnstile
 else:
     __getattr__ = deferred(__name__)
 
@@ -168,47 +174,47 @@ __all__ = [
     "Address",
     "Announcement",
     "Announcer",
-    "Answer",
     "AnswerDamaged",
     "AnswerKey",
     "AnswerSigner",
     "AnswerTooLong",
-    "Arrivals",
     "Authority",
     "BadCredentials",
     "CacheNumbers",
+    "CachedView",
     "Caller",
     "ChunkClient",
+    "ConversationEnded",
+    "ConversationListener",
+    "ConversationOwner",
     "CreateReplica",
     "Credentials",
     "DeltaOffer",
+    "DiscoveredSurrogate",
     "Duplex",
     "EdgeShare",
     "Egress",
     "EgressFailed",
     "EgressRefused",
-    "Ended",
-    "Ends",
     "ErrorReport",
     "ForesightNumbers",
     "Grant",
-    "HandedOver",
+    "HandoverState",
     "HostKeyMismatch",
     "HostStatus",
     "HostUnreachable",
+    "HttpAnswer",
     "HttpClient",
     "Identity",
     "Intake",
     "Invitation",
+    "JsonMessage",
     "Lane",
-    "Lasting",
     "Lease",
     "Link",
     "LinkState",
     "Links",
-    "Listener",
     "LocalProtocolError",
-    "Message",
     "Names",
     "NoSuchStream",
     "Page",
@@ -219,11 +225,12 @@ __all__ = [
     "PeerTimeout",
     "PeerUnreachable",
     "Priority",
+    "PrioritySemaphore",
+    "ReceiveRate",
     "RemoteProtocolError",
     "ReplicaStatus",
     "Reply",
     "RouteWatch",
-    "Seen",
     "Server",
     "ServiceAnswer",
     "ServiceStatus",
@@ -238,13 +245,12 @@ __all__ = [
     "SpanReport",
     "SshHost",
     "SshLink",
-    "Staged",
+    "StagingStatus",
     "StallNumbers",
     "Statement",
     "StreamPort",
     "TimedSpan",
-    "Touched",
-    "Turnstile",
+    "TouchReport",
     "Upstream",
     "View",
     "VolumeNumbers",

@@ -17,10 +17,10 @@ from enum import Enum
 import flask
 
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
-from wire.arrivals import Arrivals
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.http.client import READ_SECONDS, HttpClient
 from wire.http.openapi import octets
+from wire.receive_rate import ReceiveRate
 
 PATH = "/v1/chunks"
 BELOW_PATH = "/v1/below"
@@ -63,10 +63,10 @@ class ChunkClient:
     """Asks one source for chunks, and tells it each time how fast answers arrive. Any thread may
     call."""
 
-    def __init__(self, http: HttpClient, arrivals: Arrivals | None = None) -> None:
+    def __init__(self, http: HttpClient, arrivals: ReceiveRate | None = None) -> None:
         """arrivals: of all that share a way with it; by default its own"""
         self._http = http
-        self._arrivals = arrivals or Arrivals()
+        self._arrivals = arrivals or ReceiveRate()
 
     @property
     def peer(self) -> str:

@@ -12,7 +12,7 @@ import json
 import typing
 from typing import Any, TypeVar
 
-from satchel.typed import Form, Mistyped
+from satchel.typed import Form, TypeMismatch
 from wire.errors import RemoteProtocolError
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def decode(cls: type[T], value: object) -> T:
     """
     try:
         return typing.cast(T, _OBJECTS.typed(value, cls, cls.__name__))
-    except Mistyped as error:
+    except TypeMismatch as error:
         what = f"the peer sent a {error.where} that cannot be accepted"
         raise RemoteProtocolError(what, why=error.why) from error
 

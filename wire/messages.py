@@ -54,7 +54,7 @@ def _check_count(value: float, kind: str) -> None:
         raise LocalProtocolError(f"{kind} must not be negative", why=f"it is {value}")
 
 
-class Message:
+class JsonMessage:
     """What a message can do: dataclasses inherit it."""
 
     def to_json(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class SourceAddress(Message):
+class SourceAddress(JsonMessage):
     """Where a surrogate finds a source of chunks: a Unix socket on the surrogate's own host, which
     a forward of the client's link carries to the client's media or to home."""
 
@@ -90,7 +90,7 @@ class SourceAddress(Message):
 
 
 @dataclass(frozen=True)
-class EdgeShare(Message):
+class EdgeShare(JsonMessage):
     """What home has granted of a share to a replica's guest at a surrogate. node, calls: forwarded
     sockets at which home meets its node of the share, and answers for the guest; log: the share's
     log policy."""
@@ -107,11 +107,11 @@ class EdgeShare(Message):
 
 
 @dataclass(frozen=True)
-class CreateReplica(Message):
+class CreateReplica(JsonMessage):
     """The client asks a surrogate for a replica. `manifest` is the checkpoint manifest's JSON
     object, checked by the part that owns that format. changed: of a machine that was handed over,
     the blob of the blocks that the manifest's working set does not know; pages, touched: as
-    HandedOver says. calls: for a machine with shares, the forwarded socket at which home answers
+    HandoverState says. calls: for a machine with shares, the forwarded socket at which home answers
     for them. standby: the machine is made ready, and runs when its last delta has come. edge: where
     calls are done here, by a node of the share."""
 
@@ -140,7 +140,7 @@ class CreateReplica(Message):
 
 
 @dataclass(frozen=True)
-class SignedStatement(Message):
+class SignedStatement(JsonMessage):
     """What home says that it has answered to an operation, or a surrogate in a proof. answered:
     SHA-256 of the normalised response, in hex; key: the public line of the signer; signature:
     OpenSSH's, armored, or a surrogate's in base64."""
@@ -167,8 +167,8 @@ def runs_of(blocks: Iterable[int]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Touched(Message):
-    """By volume, runs of blocks that a machine has touched, as HandedOver has them."""
+class TouchReport(JsonMessage):
+    """By volume, runs of blocks that a machine has touched, as HandoverState has them."""
 
     touched: dict[str, tuple[int, ...]]
 
@@ -177,7 +177,7 @@ class Touched(Message):
 
 
 @dataclass(frozen=True)
-class HandedOver(Message):
+class HandoverState(JsonMessage):
     """A replica as it was frozen on a surrogate, where it goes on meanwhile: what of a manifest is
     another now. Tables as a manifest has them.
 
@@ -203,7 +203,7 @@ class HandedOver(Message):
 
 
 @dataclass(frozen=True)
-class DeltaOffer(Message):
+class DeltaOffer(JsonMessage):
     """A delta that was made of a carried machine: the tables and the device state that it leads to,
     as a manifest has them, and how long the machine stood still for it. size: its bytes; digest:
     their SHA-256, in hex; content: the bytes, in base64, where the machine is held meanwhile and
@@ -224,7 +224,7 @@ class DeltaOffer(Message):
 
 
 @dataclass(frozen=True)
-class Staged(Message):
+class StagingStatus(JsonMessage):
     """What a surrogate has fetched of a checkpoint before a replica of it is asked for. `replica`
     is the id of the request; bytes: by source, so far; error: why some of it did not come."""
 
@@ -243,7 +243,7 @@ class Staged(Message):
 
 
 @dataclass(frozen=True)
-class SourceNumbers(Message):
+class SourceNumbers(JsonMessage):
     """What was fetched from one source at one priority. seconds: of all requests together, which
     overlap; overdue: requests whose chunks were asked for elsewhere before they came."""
 
@@ -263,7 +263,7 @@ class SourceNumbers(Message):
 
 
 @dataclass(frozen=True)
-class StallNumbers(Message):
+class StallNumbers(JsonMessage):
     """How often and for how many seconds a machine stood still for blocks: in all, and the longest
     time."""
 
@@ -277,7 +277,7 @@ class StallNumbers(Message):
 
 
 @dataclass(frozen=True)
-class PartNumbers(Message):
+class PartNumbers(JsonMessage):
     """Blocks of a part of a volume by what is known of them, absent without those that are being
     fetched, and the source that most of them came from; None while none came."""
 
@@ -295,7 +295,7 @@ class PartNumbers(Message):
 
 
 @dataclass(frozen=True)
-class VolumeNumbers(Message):
+class VolumeNumbers(JsonMessage):
     """How much of a volume of so many blocks is at a replica, by parts of equal size, in order."""
 
     name: str
@@ -310,7 +310,7 @@ class VolumeNumbers(Message):
 
 
 @dataclass(frozen=True)
-class ForesightNumbers(Message):
+class ForesightNumbers(JsonMessage):
     """What bringing blocks ahead of a machine was worth: blocks that it touched, blocks that were
     brought, or were about to be, before it did, and those that are both."""
 
@@ -324,7 +324,7 @@ class ForesightNumbers(Message):
 
 
 @dataclass(frozen=True)
-class ReplicaStatus(Message):
+class ReplicaStatus(JsonMessage):
     """One replica as its host sees it.
 
     last_operation: the last operation executed. fetched_bytes: bytes of chunks by source so far;
@@ -368,7 +368,7 @@ class ReplicaStatus(Message):
 
 
 @dataclass(frozen=True)
-class Space(Message):
+class Space(JsonMessage):
     """Bytes of memory or disk: what there is, and what is free to use."""
 
     total: int
@@ -380,7 +380,7 @@ class Space(Message):
 
 
 @dataclass(frozen=True)
-class CacheNumbers(Message):
+class CacheNumbers(JsonMessage):
     """A host's chunk cache. limit, size: bytes. crowded: running replicas need more than the limit.
     chunks: in each queue, `high`, `normal` or `low`, the last to be given up first; hits: chunks
     that were here when a machine touched them first, by their queue then; misses: those that were
@@ -402,7 +402,7 @@ class CacheNumbers(Message):
 
 
 @dataclass(frozen=True)
-class HostStatus(Message):
+class HostStatus(JsonMessage):
     """A host that runs replicas. forwarded: the folder in which it accepts the sockets that a
     client forwards to it, empty where it accepts none. site: names of the sources that it has
     itself, media plugged in there and peers. cell: whether machines are shut in, for people. runs:
@@ -426,7 +426,7 @@ class HostStatus(Message):
 
 
 @dataclass(frozen=True)
-class Lease(Message):
+class Lease(JsonMessage):
     """The one client that may number a service's operations, and for how many seconds still."""
 
     client: str
@@ -438,7 +438,7 @@ class Lease(Message):
 
 
 @dataclass(frozen=True)
-class ServiceStatus(Message):
+class ServiceStatus(JsonMessage):
     """A service as home sees it: the newest checkpoint, the last operation on home's disk, the
     last one that home's replica executed, and who holds the lease."""
 

@@ -31,7 +31,7 @@ SERVICE = "_satchel._tcp.local."
 REFRESH_SECONDS = 30.0
 """How often what is announced is looked at again."""
 
-LOOK_SECONDS = 2.0
+LISTEN_SECONDS = 2.0
 """How long to listen for those that are here: each answers within a second."""
 
 RESOLVE_SECONDS = 2.0
@@ -58,7 +58,7 @@ class Announcement:
 
 
 @dataclass(frozen=True)
-class Seen:
+class DiscoveredSurrogate:
     """An announcement, and the address that it came with."""
 
     announcement: Announcement
@@ -109,7 +109,7 @@ class Announcer:
                 said = now
 
 
-class Listener:
+class SurrogateListener:
     """Hears of the surrogates on this network, from its making until `close`. Thread-safe."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class Listener:
         self._network = Zeroconf()
         ServiceBrowser(self._network, SERVICE, handlers=[self._on_change])
 
-    def seen(self) -> list[Seen]:
+    def seen(self) -> list[DiscoveredSurrogate]:
         """Those that are here now, sorted by their names; well-formed and bounded, and else
         strangers' words."""
         with self._lock:
@@ -145,10 +145,10 @@ class Listener:
                 self._names.add(name)
 
 
-def surrogates_here(seconds: float = LOOK_SECONDS) -> list[Seen]:
+def surrogates_here(seconds: float = LISTEN_SECONDS) -> list[DiscoveredSurrogate]:
     """Who answers within so many seconds; nobody where there is no network."""
     try:
-        with contextlib.closing(Listener()) as listener:
+        with contextlib.closing(SurrogateListener()) as listener:
             time.sleep(seconds)
             return listener.seen()
     except OSError as error:
@@ -190,7 +190,7 @@ def _info(said: Announcement, addresses: tuple[str, ...]) -> ServiceInfo:
     )
 
 
-def _seen(info: ServiceInfo) -> Seen | None:
+def _seen(info: ServiceInfo) -> DiscoveredSurrogate | None:
     """None for what no surrogate of ours says."""
     name = info.name.removesuffix(f".{SERVICE}")
     name, addresses = name.partition(" ")[0].lower(), info.parsed_addresses()
@@ -210,7 +210,7 @@ def _seen(info: ServiceInfo) -> Seen | None:
         load=min(100, int(load)) if load.isascii() and load.isdecimal() else 0,
         price=texts.get("price", ""),
     )
-    return Seen(said, addresses[0])
+    return DiscoveredSurrogate(said, addresses[0])
 
 
 def _own_addresses() -> tuple[str, ...]:

@@ -18,7 +18,7 @@ import flask
 
 from satchel.spans import SPANS_KEPT, Span, Spans
 from wire.errors import LocalProtocolError
-from wire.messages import Message, check_name
+from wire.messages import JsonMessage, check_name
 
 NAME_LIMIT = 120
 """Characters of what a span is called."""
@@ -31,7 +31,7 @@ REQUESTS = "requests"
 
 
 @dataclass(frozen=True)
-class TimedSpan(Message):
+class TimedSpan(JsonMessage):
     """A span, in seconds of the clock of its host."""
 
     name: str
@@ -48,7 +48,7 @@ class TimedSpan(Message):
 
 
 @dataclass(frozen=True)
-class SpanReport(Message):
+class SpanReport(JsonMessage):
     """What a host did. now: what its clock says, in seconds."""
 
     now: float

@@ -54,7 +54,7 @@ def replay(quick: bool) -> Iterator[Figure]:
 
 
 @dataclass(frozen=True)
-class _Near:
+class _LocalLink:
     """A link to a socket of this machine."""
 
     http: HttpClient
@@ -88,7 +88,7 @@ class _Spot:
         return name
 
     def endpoint(self, replica: ReplicaId) -> SurrogateEndpoint:
-        link = cast(Link, _Near(HttpClient(self.socket, peer="spot")))
+        link = cast(Link, _LocalLink(HttpClient(self.socket, peer="spot")))
         return SurrogateEndpoint("spot", link, replica, SERVICE, stateful=True)
 
 

@@ -34,7 +34,7 @@ _STORE = "store"
 
 
 @dataclass(frozen=True)
-class Taken:
+class WriteCost:
     """The cost of a work: bytes written, and seconds."""
 
     size: int
@@ -90,7 +90,7 @@ def _exported(disk: Disk, image: Input) -> Iterator[Figure]:
 
 
 def _against_bound(
-    name: str, image: Input, rate: int, taken: Taken, by_level: dict[int, Taken]
+    name: str, image: Input, rate: int, taken: WriteCost, by_level: dict[int, WriteCost]
 ) -> Iterator[Figure]:
     level, seconds = min(
         ((level, bound(rate, each)) for level, each in by_level.items()),
@@ -108,7 +108,7 @@ def _against_bound(
     yield figure(f"{name}, written", taken.size / 1e6, "MB")
 
 
-def bound(rate: int, taken: Taken) -> float:
+def bound(rate: int, taken: WriteCost) -> float:
     """Seconds that nothing which writes these bytes with this work can be under."""
     return max(taken.size / 1e6 / rate, taken.processor / (os.cpu_count() or 1))
 
@@ -119,14 +119,14 @@ def _prepare(folder: Path, image: Input) -> None:
     one_work.import_file(folder / _STORE, image.path, 0)
 
 
-def _store(disk: Disk, work: str, image: Input, level: int) -> Taken:
+def _store(disk: Disk, work: str, image: Input, level: int) -> WriteCost:
     """A work that makes a store, there."""
     warm(image.path)
     with tempfile.TemporaryDirectory(dir=disk.root) as name:
         return _run(disk, Path(name), work, Path(name, _STORE), image.path, str(level))
 
 
-def _measured(disk: Disk, work: str, store: Path, target: str) -> Taken:
+def _measured(disk: Disk, work: str, store: Path, target: str) -> WriteCost:
     """A work that reads a store and writes onto the disk."""
     for path in store.rglob("*"):
         if path.is_file():
@@ -135,12 +135,12 @@ def _measured(disk: Disk, work: str, store: Path, target: str) -> Taken:
         return _run(disk, Path(name), work, store, Path(name, target))
 
 
-def _run(disk: Disk, folder: Path, work: str, *arguments: str | Path) -> Taken:
+def _run(disk: Disk, folder: Path, work: str, *arguments: str | Path) -> WriteCost:
     group = disk.group / "cgroup.procs"
     join: list[str | Path] = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', group]
     taken = keepers.run([*join, *_argv(work, *arguments)], folder, _environment())
     size = sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
-    return Taken(size, taken.seconds, taken.processor)
+    return WriteCost(size, taken.seconds, taken.processor)
 
 
 def _argv(work: str, *arguments: str | Path) -> list[str | Path]:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.harness import Figure, figure
-from bench.uplink.recorded import Said, recorded
+from bench.uplink.recorded import UseTraffic, recorded
 from client import ClientSettings
 from uplink.policy import Batcher, Interface, RadioModel, RadioState, built_in_radios
 
@@ -52,7 +52,7 @@ class Use:
     answer that is kept will do. A person's has no choice of either."""
 
     at: float
-    said: Said
+    said: UseTraffic
     earliest: float
     latest: float
 
@@ -69,7 +69,7 @@ class Day:
 
 
 @dataclass(frozen=True)
-class Played:
+class DayResult:
     """joules: of the model; delays: seconds of each use that was not a person's: until an upload
     went, or since a poll's answer was made"""
 
@@ -77,7 +77,7 @@ class Played:
     delays: list[float]
 
 
-Burst = tuple[float, Said]
+Burst = tuple[float, UseTraffic]
 
 
 def day(quick: bool) -> Iterator[Figure]:
@@ -107,7 +107,9 @@ def day(quick: bool) -> Iterator[Figure]:
     yield figure(f"a day: the same, a mount awake for {awake:g} s after its uses", mounted, "%")
 
 
-def _row(model: RadioModel, said: Mapping[str, Said], seed: int, awake: float) -> dict[str, float]:
+def _row(
+    model: RadioModel, said: Mapping[str, UseTraffic], seed: int, awake: float
+) -> dict[str, float]:
     drawn = drawn_day(said, seed)
     direct = [(use.at, use.said) for use in (*drawn.uploads, *drawn.polls, *drawn.person)]
     uplink, best = with_uplink(model, drawn), optimum(model, drawn)
@@ -123,7 +125,7 @@ def _row(model: RadioModel, said: Mapping[str, Said], seed: int, awake: float) -
     }
 
 
-def drawn_day(said: Mapping[str, Said], seed: int) -> Day:
+def drawn_day(said: Mapping[str, UseTraffic], seed: int) -> Day:
     """When what is used; the same for the same seed."""
     draw = random.Random(seed)
 
@@ -142,7 +144,7 @@ def drawn_day(said: Mapping[str, Said], seed: int) -> Day:
     ]
     mounted = times(*MOUNT)
     person = [Use(at, said["person"], at, at) for at in times(*PERSON)]
-    person += [Use(at, Said(MOUNT_BYTES // 4, MOUNT_BYTES), at, at) for at in mounted]
+    person += [Use(at, UseTraffic(MOUNT_BYTES // 4, MOUNT_BYTES), at, at) for at in mounted]
     return Day(sorted(uploads, key=_at), polls, sorted(person, key=_at), mounted)
 
 
@@ -151,7 +153,7 @@ def _at(use: Use) -> float:
 
 
 def _beats(since: Sequence[float], seconds: float) -> list[Burst]:
-    beat = Said(BEAT_BYTES // 2, BEAT_BYTES // 2)
+    beat = UseTraffic(BEAT_BYTES // 2, BEAT_BYTES // 2)
     count = int(seconds / BEAT_SECONDS)
     return [(at + number * BEAT_SECONDS, beat) for at in since for number in range(count)]
 
@@ -166,7 +168,7 @@ def joules(model: RadioModel, bursts: Sequence[Burst]) -> float:
 
 def served(
     model: RadioModel, drawn: Day, moments: Sequence[float], more: Sequence[Burst] = ()
-) -> Played:
+) -> DayResult:
     """All of the day's uses go at these moments: each upload with the next one, and a poll's
     question where the answer that there is has become too old."""
     bursts = [(use.at, use.said) for use in drawn.person]
@@ -183,7 +185,7 @@ def served(
         asked.add(at)
         delays.append(use.at - at)
     bursts += [(at, drawn.polls[0].said) for at in asked]
-    return Played(joules(model, [*bursts, *more]), delays)
+    return DayResult(joules(model, [*bursts, *more]), delays)
 
 
 def with_uplink(model: RadioModel, drawn: Day) -> list[float]:

@@ -28,7 +28,7 @@ PROPFIND = ("-X", "PROPFIND", "-H", "Depth: 0")
 
 
 @dataclass(frozen=True)
-class Said:
+class UseTraffic:
     """Bytes of one use."""
 
     up: int
@@ -45,10 +45,10 @@ class Relay:
         self._counts, self._guard = [0, 0], threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def take(self) -> Said:
+    def take(self) -> UseTraffic:
         """What was said since the last time."""
         with self._guard:
-            said, self._counts = Said(*self._counts), [0, 0]
+            said, self._counts = UseTraffic(*self._counts), [0, 0]
             return said
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class Relay:
             target.shutdown(socket.SHUT_WR)
 
 
-def recorded() -> dict[str, Said]:
+def recorded() -> dict[str, UseTraffic]:
     """A use of each, by name. Raises SatchelError where a program fails or is not there."""
     with tempfile.TemporaryDirectory(prefix="satchel-bench-") as name, _server(Path(name)) as relay:
         folder = Path(name)

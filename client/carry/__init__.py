@@ -4,7 +4,7 @@
 
 - leader: the replica that executes, at home or at a trusted surrogate (`places`)
 - copy: a checkpoint that home makes of a delta; it is behind the leader by so many seconds
-- shipping: deltas on their way home, in the background (`shipping`)
+- delta_shipper: deltas on their way home, in the background (`shipping`)
 - move: the leader hands over to a replica that stands by (`moving`)
 - fall-back: the leader is lost, and home goes on from its newest copy (`runner`)
 """

@@ -13,28 +13,28 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from client.carry.delta_shipper import DeltaShipper
 from client.carry.medium import MediumCopy
-from client.carry.shipping import Shipping
-from client.device.settings import HOME, ClientSettings
 from client.medium.fetching import refresh_folder
-from client.session.checkpoints import Accepted, verified
+from client.platform.settings import HOME, ClientSettings
+from client.session.checkpoints import OwnerOverrides, verified
 from client.session.home import HomeService
-from client.state.latest import KnownCopy, LatestCopies
+from client.state.last_seen import KnownCopy, LatestCopies
 from images import Manifest
-from media import Media, Signed
+from media import Media, SignedManifest
 from satchel.errors import SatchelError, UnavailableError
 from wire import Link
 
 logger = logging.getLogger(__name__)
 
 
-class Copies:
+class MachineCopies:
     """Of one session. Thread-safe, but for what begins and ends it.
 
     shipping: deltas on their way home, once there is one
     """
 
-    shipping: Shipping
+    shipping: DeltaShipper
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Copies:
         self._signers = settings.allowed_signers
         self._known = LatestCopies(settings.state / "latest-copies")
         self._medium: MediumCopy | None = None
-        self._accepted: Signed | None = None
+        self._accepted: SignedManifest | None = None
         if media is not None:
             folder = refresh_folder(settings, home.service)
             give_way = lambda: self.shipping.give_way()  # noqa: E731, PLW0108
@@ -62,7 +62,7 @@ class Copies:
         """The newest signed state on the medium, as far as it was looked for."""
         return self._medium.manifest if self._medium else None
 
-    def resting(self, accepted: Accepted) -> Manifest:
+    def resting(self, accepted: OwnerOverrides) -> Manifest:
         """The medium's copy, from which a surrogate goes on without home. Raises NotFoundError,
         AccessError for one that the owner did not sign, and unless it is accepted StateOlder and
         CheckpointPartial."""
@@ -73,9 +73,9 @@ class Copies:
         self._accepted = copy if accepted.older == copy.manifest.id else None
         return copy.manifest
 
-    def ship(self, first: Manifest, quiet_seconds: Callable[[], float]) -> Shipping:
-        """Begin to send deltas; see Shipping."""
-        self.shipping = Shipping(
+    def ship(self, first: Manifest, quiet_seconds: Callable[[], float]) -> DeltaShipper:
+        """Begin to send deltas; see DeltaShipper."""
+        self.shipping = DeltaShipper(
             self._home,
             self._bulk,
             self._signers,
@@ -86,7 +86,7 @@ class Copies:
         )
         return self.shipping
 
-    def begin(self, newest: Signed, *, led_on: bool) -> None:
+    def begin(self, newest: SignedManifest, *, led_on: bool) -> None:
         """A session begins with home: see what the medium has, and have it get what home has.
         led_on: home's machine leads."""
         if self._medium:
@@ -97,7 +97,7 @@ class Copies:
                 self._medium.failure = str(error)
         self._kept(newest, None, led_on=led_on)
 
-    def have(self, new: Signed, at: float, *, led_on: bool) -> None:
+    def have(self, new: SignedManifest, at: float, *, led_on: bool) -> None:
         """Home has made a checkpoint by itself. at: when it was frozen; led_on: home's machine
         goes on after it, with what a person does."""
         self.shipping.have(new.manifest, at)
@@ -108,7 +108,7 @@ class Copies:
         at = time.time()
         manifest, signature = self._home.take_copy()
         found = verified(self._service, manifest, signature, HOME, self._signers)
-        self.have(Signed(found, signature), at, led_on=led_on)
+        self.have(SignedManifest(found, signature), at, led_on=led_on)
 
     def wait_for_medium(self, seconds: float) -> None:
         """Return when the medium has what home has. Raises UnavailableError after so long."""
@@ -130,7 +130,7 @@ class Copies:
             self._medium.close()
         self.shipping.close()
 
-    def _kept(self, new: Signed, delta: bytes | None, *, led_on: bool = False) -> None:
+    def _kept(self, new: SignedManifest, delta: bytes | None, *, led_on: bool = False) -> None:
         """Home has a new copy. delta: since the one before, where it came through here."""
         self._known.put(self._service, KnownCopy(new.manifest.id, led_on))
         if self._medium and self._medium.manifest:

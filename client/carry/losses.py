@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from client.device.settings import HOME
 from client.fronts.requests import LostRequests
+from client.platform.settings import HOME
 
 TOLD = 20
 """Lost requests that a person is told one by one."""

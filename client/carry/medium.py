@@ -20,7 +20,7 @@ from typing import Any
 from client.medium.fetching import from_home
 from client.session.checkpoints import candidates, require_all_of_it
 from images import Manifest
-from media import Media, Refresher, Signed
+from media import Media, Refresher, SignedManifest
 from satchel.errors import SatchelError, StateError
 from wire import Link
 
@@ -55,7 +55,7 @@ class MediumCopy:
         self._in_use = in_use
         self._refresher = Refresher(media, service, folder, from_home(bulk, self._turn))
         self._changed = threading.Condition()  # guards what follows
-        self._wanted: Signed | None = None
+        self._wanted: SignedManifest | None = None
         self._deltas: list[bytes] = []
         self._closing = threading.Event()
         self.manifest: Manifest | None = None
@@ -63,11 +63,11 @@ class MediumCopy:
         self.failure: str | None = None
         self._thread: threading.Thread | None = None
 
-    def signed(self, allowed_signers: Path) -> Signed:
+    def signed(self, allowed_signers: Path) -> SignedManifest:
         """The newest whole state there that the owner signed. Raises as `candidates`."""
         found = candidates(self._service, self._media, None, allowed_signers)[0]
         self.manifest = found.manifest
-        return Signed(found.manifest, found.signature)
+        return SignedManifest(found.manifest, found.signature)
 
     def require_all_of_it(self, allowed_signers: Path, *, accepted: bool) -> None:
         """Without home. accepted: a part of that state will do. Raises CheckpointPartial, and as
@@ -94,7 +94,7 @@ class MediumCopy:
             "failure": self.failure,
         }
 
-    def want(self, new: Signed, delta: bytes | None = None) -> None:
+    def want(self, new: SignedManifest, delta: bytes | None = None) -> None:
         """Have the medium get a state that home has signed. delta: since the one before, if this
         client has it. Returns at once."""
         with self._changed:
@@ -138,7 +138,7 @@ class MediumCopy:
                 logger.info("the medium has no newer copy: %s", error)
                 self._closing.wait(RETRY_SECONDS)
 
-    def _bring(self, new: Signed, deltas: list[bytes]) -> None:
+    def _bring(self, new: SignedManifest, deltas: list[bytes]) -> None:
         self._turn()
         began = time.monotonic()
         written = self._refresher.bring(new, deltas, self._in_use())

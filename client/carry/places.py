@@ -14,13 +14,13 @@ from typing import Any, Protocol
 from urllib.parse import urlencode
 
 from chunkstore import TableRoot
-from client.device.settings import HOME
+from client.platform.settings import HOME
 from client.session.endpoints import SurrogateEndpoint
 from client.session.home import HomeService
 from images import Manifest
 from replica import tables_of
 from satchel.errors import AccessError, IntegrityError, SatchelError, UnavailableError
-from wire import DeltaOffer, HandedOver, Link, ReplicaStatus
+from wire import DeltaOffer, HandoverState, Link, ReplicaStatus
 
 DELTA_SECONDS = 300.0
 """How long a freeze may take, with the pages that it needs."""
@@ -53,7 +53,7 @@ class SurrogateNotTrusted(AccessError):
 
 
 @dataclass(frozen=True)
-class Offered:
+class OfferedDelta:
     """A delta: the tables that it leads to, and its bytes if the machine is held meanwhile."""
 
     tables: Mapping[str, TableRoot]
@@ -67,10 +67,10 @@ class Place(Protocol):
     name: str
     link: Link
 
-    def delta(self, since: Mapping[str, TableRoot], *, hold: bool = False) -> Offered:
+    def delta(self, since: Mapping[str, TableRoot], *, hold: bool = False) -> OfferedDelta:
         """Freeze it, and have the delta since an earlier freeze."""
 
-    def fetch(self, offered: Offered) -> bytes:
+    def fetch(self, offered: OfferedDelta) -> bytes:
         """The bytes of its newest delta."""
 
     def go_on(self) -> None:
@@ -95,10 +95,10 @@ class AtRest:
     def __init__(self, home: HomeService) -> None:
         self.link = home.link
 
-    def delta(self, since: Mapping[str, TableRoot], *, hold: bool = False) -> Offered:
+    def delta(self, since: Mapping[str, TableRoot], *, hold: bool = False) -> OfferedDelta:
         raise self._rests()
 
-    def fetch(self, offered: Offered) -> bytes:
+    def fetch(self, offered: OfferedDelta) -> bytes:
         raise self._rests()
 
     def go_on(self) -> None:
@@ -128,10 +128,10 @@ class _Leader:
         self.path = path
         self._door: Path | None = None
 
-    def delta(self, since: Mapping[str, TableRoot], *, hold: bool = False) -> Offered:
+    def delta(self, since: Mapping[str, TableRoot], *, hold: bool = False) -> OfferedDelta:
         return self._ask(since, {"hold": hold})
 
-    def _ask(self, since: Mapping[str, TableRoot], more: dict[str, Any]) -> Offered:
+    def _ask(self, since: Mapping[str, TableRoot], more: dict[str, Any]) -> OfferedDelta:
         body = {"since": {name: root.to_json() for name, root in since.items()}} | more
         answer = self.link.http.post_json(f"{self.path}/delta", body, timeout=DELTA_SECONDS)
         offer = DeltaOffer.from_json(answer)
@@ -139,9 +139,9 @@ class _Leader:
             data = base64.b64decode(offer.content, validate=True) if offer.content else None
         except ValueError as error:  # also what is not ASCII, which is no binascii.Error
             raise IntegrityError(f"{self.name} sent no delta", why=str(error)) from error
-        return Offered(tables_of(offer.volumes), offer, data)
+        return OfferedDelta(tables_of(offer.volumes), offer, data)
 
-    def fetch(self, offered: Offered) -> bytes:
+    def fetch(self, offered: OfferedDelta) -> bytes:
         data = bytearray()
         while len(data) < offered.offer.size:
             asked = urlencode({"offset": len(data), "length": PIECE})
@@ -202,11 +202,11 @@ class AtSurrogate(_Leader):
         super().__init__(endpoint.name, link, f"/v1/replicas/{endpoint.replica}")
         self.endpoint = endpoint
 
-    def hand_over(self) -> HandedOver:
+    def hand_over(self) -> HandoverState:
         """A first freeze, for a move."""
         return self.endpoint.hand_over()
 
-    def delta_to(self, since: Mapping[str, TableRoot], frozen: Manifest) -> Offered:
+    def delta_to(self, since: Mapping[str, TableRoot], frozen: Manifest) -> OfferedDelta:
         """The delta from one freeze of this replica to another one; it is not frozen for that."""
         at = {name: root.to_json() for name, root in frozen.volumes.items()}
         at["device_state"] = frozen.device_state.to_json()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import h11
 
-from client.fronts.requests import Request
+from client.fronts.requests import FrontRequest
 from replay import StreamRelay
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ SECONDS = 60.0
 PIECE = 1 << 16
 
 
-def send_again(relay: StreamRelay, requests: Sequence[Request]) -> None:
+def send_again(relay: StreamRelay, requests: Sequence[FrontRequest]) -> None:
     """Send them one after the other, in a thread; nobody sees the answers. Those that connections
     send again by themselves may come before."""
     if requests:
@@ -30,7 +30,7 @@ def send_again(relay: StreamRelay, requests: Sequence[Request]) -> None:
         threading.Thread(target=_send_all, args=work, name="sent again", daemon=True).start()
 
 
-def _send_all(relay: StreamRelay, requests: Sequence[Request]) -> None:
+def _send_all(relay: StreamRelay, requests: Sequence[FrontRequest]) -> None:
     for request in requests:
         try:
             status = _send(relay, request)
@@ -39,7 +39,7 @@ def _send_all(relay: StreamRelay, requests: Sequence[Request]) -> None:
             logger.error("cannot send %s again: %s", request, error)
 
 
-def _send(relay: StreamRelay, request: Request) -> int:
+def _send(relay: StreamRelay, request: FrontRequest) -> int:
     """The status of the answer."""
     ours, theirs = socket.socketpair()
     with ours:

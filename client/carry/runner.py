@@ -20,32 +20,32 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from client.carry.copies import Copies
+from client.carry.copies import MachineCopies
 from client.carry.losses import Loss
-from client.carry.moving import Gone, Mover, hand_over
-from client.carry.outgoing import Outgoing
+from client.carry.mover import Mover, MoveTimings, hand_over
+from client.carry.outbound import OutboundConnections
 from client.carry.places import AtHome, AtRest, AtSurrogate, Place, SurrogateNotTrusted
 from client.carry.resending import send_again
-from client.device.foreground import Foreground
-from client.device.settings import HOME, ClientSettings
 from client.fronts.ports import LocalPort, served
-from client.fronts.requests import Requests
+from client.fronts.requests import FrontRequests
 from client.fronts.tcp import TcpPort
 from client.moves.sources import Sources, chunks_link
-from client.session.checkpoints import NOTHING, Accepted, newest_at_home
+from client.platform.activity_gate import ActivityGate
+from client.platform.settings import HOME, ClientSettings
+from client.session.checkpoints import NOTHING, OwnerOverrides, newest_at_home
 from client.session.endpoints import SurrogateEndpoint
 from client.session.home import HomeService
 from client.state.leftovers import Leftovers
 from images import Manifest
-from media import Media, Signed
+from media import Media, SignedManifest
 from replay import StreamRelay
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.names import check_name
+from satchel.polling import POLL_SECONDS
 from wire import Egress, Lane, Links
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.5
 QUIET_SECONDS = 1.0
 """How long a leader's streams may carry nothing until it is asked for a sign of life."""
 
@@ -87,18 +87,18 @@ class CarryRunner:
         self._leftovers = Leftovers(settings.run / f"{service}.replicas")
         self._fronts: list[TcpPort] = []
         self._losses: list[Loss] = []
-        self._moves: list[Gone] = []
+        self._moves: list[MoveTimings] = []
         self._unheard: float | None = None
         self._looked = self._claimed = self._frozen = self._attached_at = time.monotonic()
         self._threads: list[threading.Thread] = []
-        self._outgoing: Outgoing | None = None
+        self._outgoing: OutboundConnections | None = None
         self._paused = 0.0
         self._started = False
         # From `start` on; `_origin` is the signed checkpoint that the leader goes back to.
         self._origin: Manifest
         self._leader: Place
 
-    def start(self, *, take_over: bool = False, accepted: Accepted = NOTHING) -> None:
+    def start(self, *, take_over: bool = False, accepted: OwnerOverrides = NOTHING) -> None:
         """Have home lead, and its streams reached. Once. Without home in reach nobody leads, until
         a move to a surrogate, which goes on from the medium's copy.
 
@@ -113,7 +113,7 @@ class CarryRunner:
         there = self._reach_home(take_over)
         bulk = self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK)
         in_use = lambda: [self._origin] if isinstance(self._leader, AtSurrogate) else []  # noqa: E731
-        self._copies = Copies(self.settings, self._home, bulk, self._chunks, in_use)
+        self._copies = MachineCopies(self.settings, self._home, bulk, self._chunks, in_use)
         left = self._left()
         newest = None
         if there:
@@ -125,19 +125,19 @@ class CarryRunner:
             self._origin = self._copies.resting(accepted)
         quiet = lambda: self.relay.counts().quiet_seconds  # noqa: E731
         self._shipping = self._copies.ship(self._origin, quiet)
-        sources = Sources(self.settings, self._links, self._chunks, Foreground())
+        sources = Sources(self.settings, self._links, self._chunks, ActivityGate())
         parts = (self.settings, self.service, self._links, self._home, sources, self._leftovers)
         self._mover = Mover(*parts)
         self._leader = left or (AtHome(self._home) if there else AtRest(self._home))
         if newest:
             self._copies.begin(newest, led_on=left is None)
         declared = self._origin.adapter["carry"].get("idempotent", ())
-        self._requests = Requests(declared, self._safe_until)
+        self._requests = FrontRequests(declared, self._safe_until)
         self._started = True
         if not isinstance(self._leader, AtRest):
             self._reach()
         if egress := self._origin.adapter["carry"].get("egress"):
-            self._outgoing = Outgoing(self.relay, self._way_out(egress))
+            self._outgoing = OutboundConnections(self.relay, self._way_out(egress))
         for name, work in (("leader", self._watch), ("copies", self._make_copies)):
             thread = threading.Thread(target=work, name=f"{name} of {self.service}", daemon=True)
             thread.start()
@@ -186,7 +186,7 @@ class CarryRunner:
         if not self._shipping.wait(SETTLE_SECONDS) or self._shipping.failure:
             raise UnavailableError("home has no new copy", why=self._shipping.failure or "")
 
-    def move(self, surrogate: str) -> Gone:
+    def move(self, surrogate: str) -> MoveTimings:
         """Have a replica at that surrogate lead, or home's with the name `home`. Raises
         SurrogateNotTrusted, NotFoundError, and what both ends and home raise: who led before leads
         then."""
@@ -223,7 +223,7 @@ class CarryRunner:
         )
         if isinstance(self._leader, AtSurrogate):
             with contextlib.suppress(SatchelError):
-                found = self._leader.endpoint.status(timeout=LOOK_SECONDS).to_json()
+                found = self._leader.endpoint.status(timeout=POLL_SECONDS).to_json()
                 row |= {key: found.get(key) for key in row if key in found and key != "state"}
         return {
             "service": self.service,
@@ -318,7 +318,7 @@ class CarryRunner:
                 logger.info("nothing is left at %s: %s", where, error)
         return None
 
-    def _newest(self) -> Signed:
+    def _newest(self) -> SignedManifest:
         return newest_at_home(self._home, self.settings.allowed_signers)
 
     def _reach_home(self, take_over: bool) -> bool:
@@ -355,7 +355,7 @@ class CarryRunner:
 
     # Who leads
 
-    def _go(self, surrogate: str, began: float) -> Gone:
+    def _go(self, surrogate: str, began: float) -> MoveTimings:
         leader = self._leader
         place, begun = self._mover.stand_by(leader, self._origin, surrogate, self._require_open)
         try:
@@ -368,7 +368,7 @@ class CarryRunner:
         if leader.name == HOME:
             self._origin = begun
         self._mover.leave(leader)
-        return Gone(surrogate, place.endpoint.replica, time.monotonic() - began, **took)
+        return MoveTimings(surrogate, place.endpoint.replica, time.monotonic() - began, **took)
 
     def _have_home_get(self, leader: Place, begun: Manifest) -> None:
         """What a move begins with is what later deltas are since, so home has to have that very
@@ -385,23 +385,23 @@ class CarryRunner:
         if not self._shipping.wait(SETTLE_SECONDS):
             logger.warning("home has no copy of %s yet: %s", self.service, self._shipping.failure)
 
-    def _go_from_medium(self, surrogate: str, began: float) -> Gone:
+    def _go_from_medium(self, surrogate: str, began: float) -> MoveTimings:
         place, status = self._mover.resume(self._origin, surrogate, self._require_open)
         self._lead(place)
         seconds, fetched = time.monotonic() - began, status.fetched_bytes
         stalled, replica = status.stalls.seconds, place.endpoint.replica
-        return Gone(surrogate, replica, seconds, seconds, 0.0, (), stalled, fetched)
+        return MoveTimings(surrogate, replica, seconds, seconds, 0.0, (), stalled, fetched)
 
     def _is_lost_without_home(self) -> bool:
         """Whether neither the leader answers nor home, which would go on in its place."""
         away = self._leader.name != HOME and not self._leader.lives()
         return away and not self._home.answers()
 
-    def _replace_from_medium(self, surrogate: str, began: float) -> Gone:
+    def _replace_from_medium(self, surrogate: str, began: float) -> MoveTimings:
         """A leader is lost, and the person says where to go on without home. What home has not
         signed is lost. Raises StateOlder where the medium lacks what home has."""
         copy = self._copies.resting(NOTHING)
-        made: list[Gone] = []
+        made: list[MoveTimings] = []
 
         def lead() -> None:
             self._origin = copy
@@ -410,7 +410,7 @@ class CarryRunner:
         self._replace(surrogate, "nothing answers there, and home neither", lead)
         return made[0]
 
-    def _go_home(self, began: float) -> Gone:
+    def _go_home(self, began: float) -> MoveTimings:
         leader = self._leader
         if isinstance(leader, AtRest) or not self._home.answers_within(HOME_SECONDS):
             raise UnavailableError(f"{self.service} cannot go home", why="home is out of reach")
@@ -440,7 +440,7 @@ class CarryRunner:
         self._mover.leave(leader)
         sizes, paused = (offered.offer.size,), offered.offer.paused_seconds
         replica, seconds = leader.endpoint.replica, time.monotonic() - began
-        return Gone(HOME, replica, seconds, took, paused, sizes)
+        return MoveTimings(HOME, replica, seconds, took, paused, sizes)
 
     def _lead(self, place: Place) -> None:
         self._leader, self._unheard = place, None
@@ -458,7 +458,7 @@ class CarryRunner:
 
     def _watch(self) -> None:
         while not self._closing.is_set():
-            self._attention.wait(LOOK_SECONDS)
+            self._attention.wait(POLL_SECONDS)
             self._attention.clear()
             if self._closing.is_set() or not self._changing.acquire(blocking=False):
                 continue
@@ -572,7 +572,7 @@ class CarryRunner:
     # Copies
 
     def _make_copies(self) -> None:
-        while not self._closing.wait(LOOK_SECONDS):
+        while not self._closing.wait(POLL_SECONDS):
             if time.monotonic() - self._frozen < self.behind:
                 continue
             with self._changing:

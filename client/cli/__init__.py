@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from client.cli.names import services, surrogates
-from client.device.settings import ClientSettings
+from client.platform.settings import ClientSettings
 from console import program_group
 
 COMMANDS = {

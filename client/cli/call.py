@@ -14,8 +14,8 @@ from urllib.parse import quote, urlsplit
 
 import click
 
-from client.device.running import running_session
-from client.device.settings import ClientSettings
+from client.platform.running import running_session
+from client.platform.settings import ClientSettings
 from console import json_option, show
 from satchel.errors import UnavailableError, UsageError
 from wire import ErrorReport

@@ -8,7 +8,7 @@ import json
 
 import click
 
-from client.device.configuration import configuration
+from client.platform.configuration import configuration
 from console import json_option, note, show
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import click
 
-from client.device.configuration import configuration
-from client.device.preflight import preflight
-from client.device.settings import HOME, ClientSettings
 from client.moves.fits import fits, reach
+from client.platform.configuration import configuration
+from client.platform.preflight import preflight
+from client.platform.settings import HOME, ClientSettings
 from client.session.checkpoints import candidates, verified
 from client.session.home import HomeService
 from console import exit_code, json_option, show, show_findings

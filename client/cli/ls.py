@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from client.device.running import session_runs
-from client.device.settings import HOME, ClientSettings
+from client.platform.running import session_runs
+from client.platform.settings import HOME, ClientSettings
 from client.session.endpoints import services_at_home
 from console import json_option, show
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from client.device.settings import ClientSettings
 from client.medium.plugged import run_plugged
-from console import Desktop, bar, json_option, note, program_path, show
+from client.platform.settings import ClientSettings
+from console import DesktopNotifier, bar, json_option, note, program_path, show
 from media import (
     Media,
     await_media,
@@ -84,7 +84,7 @@ def plugged(context: click.Context, device: str, as_json: bool) -> None:
     settings.make_folders()
     config = context.find_root().params.get("config")
     satchel = [str(program_path()), *(["--config", str(config)] if config else ())]
-    with Desktop("Satchel") as desktop:
+    with DesktopNotifier("Satchel") as desktop:
         show(run_plugged(settings, root, satchel, desktop), as_json=as_json)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from client.device.settings import ClientSettings
+from client.platform.settings import ClientSettings
 from client.shares import journals, parking, serve_mount, share_way
 from shares.mount import (
     MountedShare,

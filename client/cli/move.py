@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from client.device.running import running_session
-from client.device.settings import ClientSettings
 from client.moves.routes import Route
+from client.platform.running import running_session
+from client.platform.settings import ClientSettings
 from console import bar, json_option, note, show, size
 from satchel.errors import SatchelError
+from satchel.polling import PROGRESS_SECONDS
 from satchel.spans import Span, Spans, Steps, process_began
 
 if TYPE_CHECKING:
     from wire import HttpClient
-
-LOOK_SECONDS = 0.2
-"""How often the session is asked how far a move is."""
 
 
 @click.command("move")
@@ -115,7 +113,7 @@ def _moved(session: HttpClient, body: dict[str, Any], *, quiet: bool) -> Any:
     with bar(f"moving to {body['to']}", quiet=quiet) as progress:
         while not call.done():
             with suppress(TimeoutError):
-                call.exception(LOOK_SECONDS)
+                call.exception(PROGRESS_SECONDS)
             with suppress(SatchelError):
                 now = session.get_json("/v1/move")
                 progress(**now)

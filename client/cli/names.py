@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from client.device.settings import ClientSettings
+from client.platform.settings import ClientSettings
 
 
 def services(settings: ClientSettings) -> Iterator[str]:

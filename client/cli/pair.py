@@ -8,9 +8,9 @@ from dataclasses import asdict
 
 import click
 
-from client.device.configuration import configuration
-from client.device.pairing import pair_with
-from client.device.settings import ClientSettings
+from client.platform.configuration import configuration
+from client.platform.pairing import pair_with
+from client.platform.settings import ClientSettings
 from console import json_option, show
 from wire import Address
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import click
 
-from client.device.settings import ClientSettings
+from client.platform.settings import ClientSettings
 from client.state.paths import Paths
 from console import json_option, show
 

@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 
 import click
 
-from client.device.running import running_session
-from client.device.settings import ClientSettings
 from client.moves.history import History
-from client.moves.routes import Made
+from client.moves.routes import MoveRecord
+from client.platform.running import running_session
+from client.platform.settings import ClientSettings
 from console import json_option, show
 from satchel.names import check_name
 
@@ -81,7 +81,7 @@ def _past(settings: ClientSettings, service: str, *, as_json: bool) -> None:
         click.echo(f"median error: {median:.0%}")
 
 
-def _made(move: Made) -> dict[str, Any]:
+def _made(move: MoveRecord) -> dict[str, Any]:
     """All of docs/formats/client-state.md, and the error."""
     row = asdict(move) | {"route": move.route.value, "error": move.error}
     return {key: round(v, 3) if isinstance(v, float) else v for key, v in row.items()}

@@ -19,14 +19,14 @@ from client.carry import CarryRunner
 from client.carry.control import carry_control
 from client.cli.livemap import live
 from client.control import control_app
-from client.device.running import control_socket, only_session
-from client.device.settings import ClientSettings, Policy
 from client.fronts import Front, desktop_port, open_front
 from client.fronts.ports import LocalPort, only_local
 from client.page import SessionView
-from client.roaming import Roaming, roaming_told
-from client.runner import Carried, Runner
-from client.session.checkpoints import Accepted
+from client.platform.running import control_socket, only_session
+from client.platform.settings import ClientSettings, Policy
+from client.roaming import RoamingAgent, roaming_told
+from client.runner import Runner, ServiceIsCarried
+from client.session.checkpoints import OwnerOverrides
 from console import deaf_to_signals, json_option, ready, show, wait_for, web_option
 from satchel.errors import SatchelError
 from satchel.readiness import allow_descriptors
@@ -121,7 +121,7 @@ def command(
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(only_session(settings, service))
-            start = _Start(take_over, Accepted(accept_log, accept_older, accept_part))
+            start = _Start(take_over, OwnerOverrides(accept_log, accept_older, accept_part))
             runner, app, fronts = _session(stack, settings, service, media, chosen, start, stop)
             place = control_socket(settings, service)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
@@ -136,7 +136,7 @@ def command(
             if surrogate:
                 _move(runner, surrogate)
             if isinstance(runner, Runner):
-                roaming = Roaming(runner, roaming_told(service))
+                roaming = RoamingAgent(runner, roaming_told(service))
                 stack.callback(roaming.close)
                 stack.callback(runner.settle)  # before: a move that is under way ends
                 roaming.start()
@@ -150,7 +150,7 @@ class _Start:
     """What a session begins with in spite of others, and of its medium."""
 
     take_over: bool
-    accepted: Accepted
+    accepted: OwnerOverrides
 
 
 def _session(
@@ -167,7 +167,7 @@ def _session(
     runner = Runner(settings, service, media=media)
     try:
         runner.start(take_over=start.take_over, accepted=start.accepted)
-    except Carried:
+    except ServiceIsCarried:
         runner.close()
     except BaseException:
         stack.callback(runner.close)

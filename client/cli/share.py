@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from client.device.settings import ClientSettings
+from client.platform.settings import ClientSettings
 from client.shares import (
     journals,
     left_behind,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import click
 
-from client.device.settings import ClientSettings
+from client.platform.settings import ClientSettings
 from client.state.savings import saved_since
 from console import json_option, show
 

@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from client.cli.livemap import live, volume_table
-from client.device.running import running_session, session_runs
-from client.device.settings import ClientSettings
+from client.platform.running import running_session, session_runs
+from client.platform.settings import ClientSettings
 from console import json_option, print_table, show
 from satchel.ids import BLOCK_SIZE
+from satchel.polling import POLL_SECONDS
 
 FOR_PROGRAMS = (
     *("replicas", "surrogates", "divergences", "quarantined", "staged", "ports", "urls"),
@@ -21,7 +22,6 @@ FOR_PROGRAMS = (
 )
 """What people are shown in another way."""
 
-LOOK_SECONDS = 0.5
 
 COLUMNS = (
     "name",
@@ -106,7 +106,7 @@ def command(settings: ClientSettings, service: str, follow: bool, as_json: bool)
     if follow:
         with live(lambda: session.get_json("/v1/status")):
             while session_runs(settings, service):
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
 
 
 def _for_people(row: dict[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from client.device.running import running_session, wait_ended
-from client.device.settings import ClientSettings
-from client.session.ending import Unsent
+from client.platform.running import running_session, wait_ended
+from client.platform.settings import ClientSettings
+from client.session.shutdown import UnsentOperations
 from console import json_option, show
 from satchel.errors import UnavailableError
 
@@ -36,7 +36,7 @@ def command(settings: ClientSettings, service: str, as_json: bool) -> None:
             why=f"it was asked to {STOP_SECONDS:.0f} s ago",
             fix="end its `satchel run` with Ctrl-C",
         )
-    unsent = Unsent(**answer["unsent"]) if answer.get("unsent") else None
+    unsent = UnsentOperations(**answer["unsent"]) if answer.get("unsent") else None
     rows: dict[str, Any] = {"stopped": service}
     if unsent:
         rows["unsent"] = asdict(unsent) if as_json else str(unsent)

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import click
 
-from client.device.configuration import configuration
-from client.device.settings import ClientSettings
+from client.platform.configuration import configuration
+from client.platform.settings import ClientSettings
 from client.state.surrogate_keys import SurrogateKeys
 from console import json_option, show
 from satchel.errors import ConflictError, NotFoundError

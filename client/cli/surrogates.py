@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 import click
 
-from client.device.settings import ClientSettings
 from client.moves.nearby import nearby
+from client.platform.settings import ClientSettings
 from console import json_option, show
 from wire import surrogates_here
 

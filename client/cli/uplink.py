@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from client.device.settings import ClientSettings
+from client.platform.settings import ClientSettings
 from console import json_option, serve_until_signal, show
 from satchel.errors import NotFoundError, SatchelError
 
@@ -37,7 +37,7 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
     It runs until Ctrl-C. A program uses http://127.0.0.1:PORT/SERVICE in place of the service's
     address. Uploads that are held at the end stay held, and go when the daemon runs again.
     """
-    from client.device.power import Power, Urgency
+    from client.platform.power import Power, Urgency
     from uplink.gateway import (
         DevicePower,
         UplinkDaemon,

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from client.device.running import running_session, session_runs
-from client.device.settings import HOME, ClientSettings
+from client.platform.running import running_session, session_runs
+from client.platform.settings import HOME, ClientSettings
 from client.session.endpoints import services_at_home
 from console import json_option, note, show
 from media import Media, read_manifest

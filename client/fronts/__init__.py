@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from client.fronts.desktop import Desktop
+from client.fronts.desktop import DesktopFront
 from client.fronts.proxy import Proxy
 from client.fronts.tcp import TcpPort
 from client.session.session import Session
@@ -32,7 +32,7 @@ class Front(Protocol):
 
 FRONTS: dict[str, Callable[[Session, int, str], Front]] = {
     http.kind: Proxy,
-    rfb.kind: lambda session, port, service: Desktop(session, port),
+    rfb.kind: lambda session, port, service: DesktopFront(session, port),
 }
 """Every front by the kind of its adapter; a port of 0 is a free one."""
 
@@ -53,7 +53,7 @@ VNC_PORTS = range(5900, 5910)
 def desktop_port(fronts: Iterable[Front]) -> int | None:
     """The local port of the first of them behind which a VNC server is; None where none is."""
     for front in fronts:
-        if isinstance(front, Desktop):
+        if isinstance(front, DesktopFront):
             return front.port
         if isinstance(front, TcpPort) and front.served.port in VNC_PORTS:
             return front.port

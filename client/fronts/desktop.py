@@ -35,11 +35,11 @@ BATCH = 256
 WAITING = 4096
 """Events that wait; a viewer that has more is not read until there is room."""
 
-LOOK_SECONDS = (0.0, 10.0, 60.0)
+SCREEN_RETRY_SECONDS = (0.0, 10.0, 60.0)
 """How long after one, two and more answers in a row that did not come the screen is asked for."""
 
 
-class Desktop:
+class DesktopFront:
     """A local port for viewers. A front, see client.fronts."""
 
     def __init__(self, session: Session, port: int = 0) -> None:
@@ -71,7 +71,7 @@ class Desktop:
         self._stream.close()
 
     def screen(self) -> Screen:
-        """See `Shown`."""
+        """See `SharedScreen`."""
         with self.changed:
             if self._screen is None:
                 self._look, self._failure = True, None
@@ -84,7 +84,7 @@ class Desktop:
             return self._screen
 
     def enter(self, event: bytes) -> None:
-        """See `Shown`. Of moves in a row the last one counts."""
+        """See `SharedScreen`. Of moves in a row the last one counts."""
         with self.changed:
             self.changed.wait_for(lambda: len(self._events) < WAITING or self.ended)
             pointer = event[0] == rfb.POINTER_EVENT
@@ -112,7 +112,7 @@ class Desktop:
         missing = 0
         while True:
             with self.changed:
-                again = LOOK_SECONDS[min(missing, len(LOOK_SECONDS)) - 1]
+                again = SCREEN_RETRY_SECONDS[min(missing, len(SCREEN_RETRY_SECONDS)) - 1]
                 self.changed.wait_for(
                     lambda: self._events or self._look or self.ended,
                     again if missing and (self._screen or self._waiting) else None,

@@ -78,7 +78,7 @@ def kept_headers(
     return [*kept, ("Cache-Control", "no-store"), *withheld]
 
 
-class Clearing:
+class BrowserCacheReset:
     """Says once after each quarantine that a browser is to clear what it has kept. Thread-safe."""
 
     def __init__(self, session: Session) -> None:

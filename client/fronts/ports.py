@@ -16,7 +16,7 @@ PORT_LIMIT = 65535
 
 
 @dataclass(frozen=True)
-class Served:
+class ManifestPort:
     """A port of a carried service as its manifest says it. front: how it is offered; port: in the
     guest; local: here, 0 for a free one."""
 
@@ -47,12 +47,14 @@ class LocalPort:
 
 def served(
     service: str, ports: Sequence[dict[str, Any]], chosen: Iterable[LocalPort]
-) -> list[Served]:
+) -> list[ManifestPort]:
     """The ports of a service, with the local ones that were chosen. Raises UsageError for one that
     the service does not have, and for one that is chosen twice."""
-    found = {port["port"]: Served(port["front"], port["port"], port["local"]) for port in ports}
+    found = {
+        port["port"]: ManifestPort(port["front"], port["port"], port["local"]) for port in ports
+    }
     first = next(iter(found))
-    changed: dict[int, Served] = {}
+    changed: dict[int, ManifestPort] = {}
     for choice in chosen:
         guest = first if choice.guest is None else choice.guest
         if guest not in found:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import flask
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from client.fronts.origin import CLEAR, Clearing, elsewhere, kept_headers
+from client.fronts.origin import CLEAR, BrowserCacheReset, elsewhere, kept_headers
 from client.session.answers import Answer
 from client.session.long_answer import LongAnswer
 from client.session.long_request import upload
@@ -33,7 +33,7 @@ WHOLE_BYTES = 32 << 20
 BLOCK_BYTES = 256 << 10
 
 
-class Answered(flask.Response):
+class ServiceResponse(flask.Response):
     """The service's response, to which nothing is added that it did not say."""
 
     default_mimetype = None
@@ -65,7 +65,7 @@ def proxy_app(session: Session, service: str) -> flask.Flask:
     """
     app = flask.Flask("satchel-proxy", static_folder=None)
     install_errors(app)
-    clearing = Clearing(session)
+    clearing = BrowserCacheReset(session)
 
     @app.before_request
     def operate() -> flask.Response:
@@ -75,14 +75,16 @@ def proxy_app(session: Session, service: str) -> flask.Flask:
         refuse_other_sites(port, asked.method, asked.headers.get, own)
         names = {name.lower(): value for name, value in asked.headers.items()}
         if service and (url := elsewhere(service, port, names, asked.environ["REQUEST_URI"])):
-            return Answered(status=307, headers=[("Location", url), ("Cache-Control", "no-store")])
+            return ServiceResponse(
+                status=307, headers=[("Location", url), ("Cache-Control", "no-store")]
+            )
         _refuse_upgrade(asked.headers.get("Upgrade", ""))
         target = asked.environ["REQUEST_URI"]
         answer = _answer(session, asked, target)
         response = http.decode(answer.long.head() if answer.long else answer.payload)
         worker = names.get("service-worker") == "script"
         kept = kept_headers(session, answer, response, worker=worker)
-        reply = Answered(response.body, status=response.status, headers=kept)
+        reply = ServiceResponse(response.body, status=response.status, headers=kept)
         if answer.long:
             reply.response = _rest(answer.long, response.body)
             reply.call_on_close(answer.long.close)

@@ -24,7 +24,7 @@ _ONLY_READ = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
 @dataclass(eq=False)
-class Request:
+class FrontRequest:
     """One request. port: of the guest. at: when it began to go there, in seconds since 1970. data:
     as it went; None where it is not kept. answered: when its answer was whole here; begun: a part
     of that has come; resent: its connection has sent it again."""
@@ -52,12 +52,12 @@ class LostRequests:
     """again: may be sent again, in this order; told: what the person has to know. resent: how many
     are sent again by the connections that wait for their answers"""
 
-    again: list[Request]
-    told: list[Request]
+    again: list[FrontRequest]
+    told: list[FrontRequest]
     resent: int
 
 
-class Requests:
+class FrontRequests:
     """See the module. Thread-safe."""
 
     def __init__(self, idempotent: Sequence[str], copied: Callable[[], float]) -> None:
@@ -66,12 +66,12 @@ class Requests:
         self._declared = [tuple(text.split(" ", 1)) for text in idempotent]
         self._copied = copied
         self._lock = threading.Lock()
-        self._known: list[Request] = []
+        self._known: list[FrontRequest] = []
         self._bytes = 0
 
-    def begin(self, port: int, method: str, target: str) -> Request:
+    def begin(self, port: int, method: str, target: str) -> FrontRequest:
         """A request that goes to the guest now."""
-        request = Request(port, method, target)
+        request = FrontRequest(port, method, target)
         with self._lock:
             if len(self._known) % _LOOK == _LOOK - 1:
                 self._forget(self._copied())
@@ -80,7 +80,7 @@ class Requests:
                 request.data = bytearray()
         return request
 
-    def keep(self, request: Request, data: bytes) -> None:
+    def keep(self, request: FrontRequest, data: bytes) -> None:
         """More of it has gone there."""
         with self._lock:
             if request.data is None:
@@ -115,7 +115,7 @@ class Requests:
         ]
         self._bytes = sum(len(request.data or b"") for request in self._known)
 
-    def _is_idempotent(self, request: Request) -> bool:
+    def _is_idempotent(self, request: FrontRequest) -> bool:
         path = request.target.partition("?")[0]
         if "%" in path or ".." in path:
             return False

@@ -30,7 +30,7 @@ class Screen:
         self._number = {area: number for number, area in enumerate(self.areas)}
         self._over: dict[Area, bytes] = {}
 
-    def foresee(self, update: rfb.Update) -> set[Area]:
+    def foresee(self, update: rfb.ScreenUpdate) -> set[Area]:
         """Show over the settled screen what an answer is going to bring, and what another one was,
         no more. The tiles that look otherwise now; none where it does not go with this screen."""
         if (update.width, update.height) != (self.width, self.height) or update.failed:
@@ -43,7 +43,7 @@ class Screen:
         either = before.keys() | over.keys()
         return {area for area in either if before.get(area) != over.get(area)}
 
-    def apply(self, update: rfb.Update) -> bool:
+    def apply(self, update: rfb.ScreenUpdate) -> bool:
         """Show what an answer brings. Whether that is what the replica shows; if not, the next
         operation must ask for the whole screen. Nothing is foreseen any more."""
         self._over = {}
@@ -62,7 +62,7 @@ class Screen:
                 self._pixels[start : start + size] = part.data[row * size : (row + 1) * size]
         return self.digest() == update.digest
 
-    def tiles(self, update: rfb.Update) -> set[Area]:
+    def tiles(self, update: rfb.ScreenUpdate) -> set[Area]:
         """Which of this screen's tiles an answer brings, or takes back as they were foreseen; not
         those that were foreseen as it brings them."""
         brought = {(p.x, p.y, p.width, p.height): p.data for p in update.rectangles}

@@ -33,7 +33,7 @@ PIECE = 1 << 16
 TITLE = b"Satchel"
 
 
-class Shown(Protocol):
+class SharedScreen(Protocol):
     """What a viewer needs of its desktop. changed: guards the screen, and is notified with it."""
 
     changed: threading.Condition
@@ -49,7 +49,7 @@ class Shown(Protocol):
 class Viewer:
     """A connection of an unmodified viewer, read in one thread and written in another."""
 
-    def __init__(self, connection: socket.socket, desktop: Shown) -> None:
+    def __init__(self, connection: socket.socket, desktop: SharedScreen) -> None:
         self._connection = connection
         self._stream = connection.makefile("rb")
         self._desktop = desktop

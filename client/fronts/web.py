@@ -16,7 +16,7 @@ from collections import deque
 
 import h11
 
-from client.fronts.requests import Request, Requests
+from client.fronts.requests import FrontRequest, FrontRequests
 from replay import StreamRefused
 from satchel.errors import AccessError, SatchelError, UsageError
 from wire import ErrorReport, refuse_other_sites
@@ -30,14 +30,16 @@ _REASONS = {400: "Bad Request", 403: "Forbidden"}
 class HttpGuard:
     """A guard, see replay.guards: of one connection to a local port."""
 
-    def __init__(self, port: int, guest_port: int = 0, requests: Requests | None = None) -> None:
+    def __init__(
+        self, port: int, guest_port: int = 0, requests: FrontRequests | None = None
+    ) -> None:
         """port: the local one, whose names a request may use; requests: are told of each that goes
         to that port of the guest."""
         self._port = port
         self._guest_port = guest_port
-        self._requests = requests or Requests((), time.time)
-        self._waiting: deque[Request] = deque()
-        self._sending: Request | None = None
+        self._requests = requests or FrontRequests((), time.time)
+        self._waiting: deque[FrontRequest] = deque()
+        self._sending: FrontRequest | None = None
         self._answer: h11.Connection | None = None
         self._answer_left = 0  # bytes of a body whose length is known
         self._unknown = False  # what the guest says is not followed any more
@@ -143,7 +145,7 @@ class HttpGuard:
             self._waiting.popleft()
             data, ended = rest, False
 
-    def _follow(self, request: Request, data: bytes) -> bytes | None:
+    def _follow(self, request: FrontRequest, data: bytes) -> bytes | None:
         """What comes behind the answer, or behind what of it has come where the length of its body
         is known; None where it goes on."""
         if self._answer is None:

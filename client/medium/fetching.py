@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from client.device.settings import ClientSettings
+from client.platform.settings import ClientSettings
 from media import Fetch
 from wire import ChunkClient, Link, Priority
 

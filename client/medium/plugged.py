@@ -19,9 +19,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from client.device.running import session_runs
-from client.device.settings import ClientSettings
-from console import Desktop
+from client.platform.running import session_runs
+from client.platform.settings import ClientSettings
+from console import DesktopNotifier
 from media import eject_media, require_sealed
 from satchel.errors import SatchelError, UnavailableError
 
@@ -30,7 +30,7 @@ END_SECONDS = 60.0
 
 
 def run_plugged(
-    settings: ClientSettings, root: Path, satchel: Sequence[str], desktop: Desktop
+    settings: ClientSettings, root: Path, satchel: Sequence[str], desktop: DesktopNotifier
 ) -> dict[str, Any]:
     """Run the sessions that `plugged_services` names and the medium has, until all have ended; then
     eject it. What `eject_media` says, and the services. satchel: the program, with its options.
@@ -52,7 +52,7 @@ def run_plugged(
     return {"services": begin} | asdict(ejected)
 
 
-def _run(services: Sequence[str], argv: Sequence[str], desktop: Desktop) -> None:
+def _run(services: Sequence[str], argv: Sequence[str], desktop: DesktopNotifier) -> None:
     """Until all of them have ended. They are told to end where this is interrupted."""
     with ExitStack() as stack:
         sessions = [stack.enter_context(_Session(name, argv)) for name in services]

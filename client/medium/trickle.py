@@ -19,22 +19,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from client.device.power import Power, Urgency
-from client.device.settings import HOME
 from client.medium.fetching import from_home
 from client.moves.replicas import Replicas
+from client.platform.power import Power, Urgency
+from client.platform.settings import HOME
 from client.session.feed import FINAL
 from client.session.home import HomeService
 from client.session.session import Session
 from images import Manifest
-from media import Media, Refresher, Signed, oldest_on
+from media import Media, Refresher, SignedManifest, oldest_on
 from satchel.errors import SatchelError, StateError
 from satchel.ids import OperationNumber
+from satchel.polling import POLL_SECONDS
 from wire import Link, Priority
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.5
 
 PAUSE_SECONDS = 2.0
 """How long nothing may be asked of the service until that counts as a pause."""
@@ -44,7 +44,7 @@ OVERDUE_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class Brought:
+class TrickleStats:
     """What came onto the medium so far. bytes: written to its packs."""
 
     checkpoints: int = 0
@@ -63,7 +63,7 @@ class Trickle:
         media: Media,
         folder: Path,
         bulk: Link,
-        read: Callable[[], Signed],
+        read: Callable[[], SignedManifest],
         on_medium: Callable[[Manifest], None],
         every_seconds: float,
         power: Power,
@@ -82,7 +82,7 @@ class Trickle:
         self._closing = threading.Event()
         self._last = session.last
         self._quiet_since = self._taken = time.monotonic()
-        self.brought = Brought()
+        self.brought = TrickleStats()
         self._thread = threading.Thread(target=self._run, name="trickle", daemon=True)
         self._thread.start()
 
@@ -100,7 +100,7 @@ class Trickle:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._closing.wait(LOOK_SECONDS):
+        while not self._closing.wait(POLL_SECONDS):
             if not self._due():
                 continue
             self._taken = time.monotonic()
@@ -109,7 +109,9 @@ class Trickle:
             except SatchelError as error:
                 if not self._closing.is_set():
                     logger.info("the medium gets no newer checkpoint: %s", error)
-                    self.brought = Brought(self.brought.checkpoints, self.brought.bytes, str(error))
+                    self.brought = TrickleStats(
+                        self.brought.checkpoints, self.brought.bytes, str(error)
+                    )
 
     def _turn(self) -> None:
         """Operations go first, and a device that can afford nothing else waits."""
@@ -151,7 +153,7 @@ class Trickle:
         written = self._refresher.bring(newest, in_use=self._replicas.in_use())
         self._on_medium(manifest)
         before = self.brought
-        self.brought = Brought(before.checkpoints + 1, before.bytes + written.media_bytes)
+        self.brought = TrickleStats(before.checkpoints + 1, before.bytes + written.media_bytes)
         with self._replicas.changing:
             self._replicas.manifest = manifest
             self._cut(manifest.operation)

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from client.device.settings import ClientSettings
+from client.platform.settings import ClientSettings
 from satchel.errors import NotFoundError, SatchelError, UnavailableError
 from wire import Link, Links
 

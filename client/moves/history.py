@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from client.moves.routes import Made, Route
+from client.moves.routes import MoveRecord, Route
 from client.state.kept import decode_rows, encode_rows, load, save
 from satchel.errors import IntegrityError
 
@@ -30,13 +30,13 @@ class MovesInvalid(IntegrityError):
     """The bytes are not a history of moves, or are of another version."""
 
 
-def encode(moves: list[Made]) -> bytes:
+def encode(moves: list[MoveRecord]) -> bytes:
     """The bytes of the newest ones."""
     rows = [asdict(move) | {"route": move.route.value} for move in moves[-KEPT:]]
     return encode_rows(VERSION, "moves", rows)
 
 
-def decode(data: bytes) -> list[Made]:
+def decode(data: bytes) -> list[MoveRecord]:
     """The moves, the oldest first. Raises MovesInvalid."""
     try:
         return [_made(row) for row in decode_rows(data, VERSION, "moves")]
@@ -44,7 +44,7 @@ def decode(data: bytes) -> list[Made]:
         raise MovesInvalid("not a history of moves", why=str(error)[:200]) from error
 
 
-def _made(row: Any) -> Made:
+def _made(row: Any) -> MoveRecord:
     if set(row) != {*_NUMBERS, *_TEXTS, "route"}:
         raise ValueError("a move has other fields")
     if not all(type(row[key]) is str for key in _TEXTS):
@@ -53,7 +53,7 @@ def _made(row: Any) -> Made:
         raise ValueError("a number is malformed")
     if not row["seconds"]:
         raise ValueError("a move took no time")
-    return Made(**row | {"route": Route(row["route"])})
+    return MoveRecord(**row | {"route": Route(row["route"])})
 
 
 class History:
@@ -67,16 +67,16 @@ class History:
         """In the folder of a client's state."""
         return cls(state / "moves" / f"{service}.json")
 
-    def moves(self) -> list[Made]:
+    def moves(self) -> list[MoveRecord]:
         """The oldest first; none where the file is missing or damaged, which is logged."""
         return load(self._path, decode)
 
-    def of_others(self) -> list[Made]:
+    def of_others(self) -> list[MoveRecord]:
         """Of the other services whose files are beside this one's, the oldest first."""
         paths = [path for path in self._path.parent.glob("*.json") if path != self._path]
         return sorted(itertools.chain(*(load(p, decode) for p in paths)), key=lambda made: made.at)
 
-    def add(self, move: Made) -> None:
+    def add(self, move: MoveRecord) -> None:
         """Note a move. One that could not be read again, and a disk that does not take it, are
         logged."""
         data = encode([*self.moves(), move])

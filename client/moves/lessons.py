@@ -16,7 +16,7 @@ from collections import deque
 from client.session.endpoints import SurrogateEndpoint
 from client.session.home import HomeService
 from satchel.errors import SatchelError, UnavailableError
-from wire import Touched
+from wire import TouchReport
 
 logger = logging.getLogger(__name__)
 
@@ -34,20 +34,20 @@ class Lessons:
     def __init__(self, home: HomeService | None) -> None:
         """home: of a session whose owner wishes that it learns."""
         self._home = home
-        self._kept: deque[Touched] = deque(maxlen=LIMIT)
+        self._kept: deque[TouchReport] = deque(maxlen=LIMIT)
 
     def ask(self, endpoint: SurrogateEndpoint) -> None:
         """Before that replica ends, while its surrogate answers."""
         if self._home is None:
             return
         try:
-            found = Touched.from_json(endpoint.ask("touched", SECONDS))
+            found = TouchReport.from_json(endpoint.ask("touched", SECONDS))
         except SatchelError as error:
             logger.info("nothing is learnt of what the replica touched: %s", error)
             return
         runs = {volume: numbers[: 2 * RUNS] for volume, numbers in found.touched.items()}
         if any(runs.values()):
-            self._kept.append(Touched(runs))
+            self._kept.append(TouchReport(runs))
 
     def send(self) -> None:
         """Tell home."""

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from client.device.settings import ClientSettings
-from wire import Peer, Seen, round_trip
+from client.platform.settings import ClientSettings
+from wire import DiscoveredSurrogate, Peer, round_trip
 
 AT_ONCE = 16
 
 
 @dataclass(frozen=True)
-class Nearby:
+class NearbySurrogate:
     """name: as it announces itself, or client.toml has it; known: its name in client.toml, or None;
     round_trip_seconds: None where nothing answers; announced: it is on this network, and says of
     itself what follows. None of that is proved."""
@@ -35,7 +35,7 @@ class Nearby:
     version: str = ""
 
 
-def nearby(settings: ClientSettings, seen: Sequence[Seen]) -> list[Nearby]:
+def nearby(settings: ClientSettings, seen: Sequence[DiscoveredSurrogate]) -> list[NearbySurrogate]:
     """The nearest first, and last those that do not answer. Takes seconds: each is asked."""
     places = {name: _place(peer) for name, peer in settings.surrogates.items()}
     announced = {(one.address, one.announcement.port): one.announcement for one in seen}
@@ -49,7 +49,7 @@ def nearby(settings: ClientSettings, seen: Sequence[Seen]) -> list[Nearby]:
         known = next((name for name, place in places.items() if place == at), None)
         said = announced.get(at)
         rows.append(
-            Nearby(
+            NearbySurrogate(
                 name=said.name if said else known or "",
                 known=known,
                 address=at[0],

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from client.device.settings import HOME, ClientSettings
 from client.moves.history import History
 from client.moves.routes import (
     CACHE,
-    Made,
+    MoveRecord,
     Prediction,
     Route,
     Situation,
@@ -23,6 +22,7 @@ from client.moves.routes import (
     replay_pace,
     was_there,
 )
+from client.platform.settings import HOME, ClientSettings
 from client.session.checkpoints import handed_over, verified
 from client.session.endpoints import SurrogateEndpoint
 from client.session.feed import FINAL, Feed, FeedState
@@ -30,7 +30,7 @@ from client.session.home import HomeService
 from client.session.session import Session
 from images import Manifest
 from satchel.errors import SatchelError, StateError, UnavailableError
-from satchel.moments import written_now
+from satchel.timestamps import timestamp_now
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ to stand again. One that takes longer is no good giver: the person may be out of
 ASKED_GIVER_SECONDS = 20.0
 """The same where a hand-over was asked for."""
 
-LOOK_SECONDS = 0.1
+HANDOVER_POLL_SECONDS = 0.1
 
 CHANGED_BLOCK_BYTES = 1200
 """What a changed block takes in a hand-over, compressed with its like."""
@@ -78,7 +78,7 @@ class Plan:
 class Begin:
     """What a replica is resumed from, and who handed it over. seconds: until that was there;
     paused_seconds: how long the machine stood still there for it; pages, touched: see
-    HandedOver."""
+    HandoverState."""
 
     manifest: Manifest
     seconds: float = 0.0
@@ -172,13 +172,13 @@ class Planner:
         seconds: float,
     ) -> None:
         """Remember a move: seconds before anything flowed, operations executed again and the
-        seconds of that (see BroughtUp), seconds in all until it had joined. One of a stateless
-        service has read nothing by then: it is remembered when it has, with the seconds that the
-        first read takes.
+        seconds of that (see ReplicaStartReport), seconds in all until it had joined. One of a
+        stateless service has read nothing by then: it is remembered when it has, with the seconds
+        that the first read takes.
         """
         stateful = self._session.stateful
-        made = Made(
-            at=written_now(),
+        made = MoveRecord(
+            at=timestamp_now(),
             surrogate=plan.surrogate,
             route=prediction.route,
             near=HOME if prediction.route is Route.FRESH else plan.situation.near,
@@ -200,7 +200,7 @@ class Planner:
         self,
         surrogate: str,
         checkpoint: Manifest,
-        made: Sequence[Made],
+        made: Sequence[MoveRecord],
         *,
         media: bool,
         home: bool,
@@ -258,13 +258,15 @@ def _changed(giver: SurrogateEndpoint, patience: float) -> int | None:
     deadline = time.monotonic() + patience
     while True:
         try:
-            volumes = giver.status(timeout=max(LOOK_SECONDS, deadline - time.monotonic())).volumes
+            volumes = giver.status(
+                timeout=max(HANDOVER_POLL_SECONDS, deadline - time.monotonic())
+            ).volumes
             break
         except UnavailableError as error:
             if time.monotonic() > deadline:
                 logger.info("%s hands nothing over: %s", giver.name, error)
                 return None
-            time.sleep(LOOK_SECONDS)
+            time.sleep(HANDOVER_POLL_SECONDS)
         except SatchelError as error:
             logger.info("%s hands nothing over: %s", giver.name, error)
             return None

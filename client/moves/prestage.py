@@ -15,30 +15,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from client.device.power import Power, Urgency
-from client.device.settings import ClientSettings
 from client.moves.history import History
+from client.platform.power import Power, Urgency
+from client.platform.settings import ClientSettings
 from client.state.paths import Paths, likely_next
 from images import Manifest
 from satchel.errors import SatchelError
-from wire import CreateReplica, Lane, Link, Links, SourceAddress, Staged
+from wire import CreateReplica, Lane, Link, Links, SourceAddress, StagingStatus
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 2.0
+STAGE_POLL_SECONDS = 2.0
 
 Offer = Callable[[Link], tuple[SourceAddress, ...]]
 """Offers this client's sources to the other end of a link, below that folder."""
 
 
 @dataclass
-class Stage:
+class PrestageState:
     """What is brought to one surrogate. staged: as it was heard last; waits: why nothing is brought
     just now, empty: it is."""
 
     surrogate: str
     ending: threading.Event = field(default_factory=threading.Event)
-    staged: Staged | None = None
+    staged: StagingStatus | None = None
     error: SatchelError | None = None
     waits: str = ""
     over: bool = False
@@ -66,7 +66,7 @@ class Prestager:
         self._links = links
         self._offer = offer
         self._lock = threading.Lock()
-        self._stages: list[Stage] = []
+        self._stages: list[PrestageState] = []
 
     def expect(
         self,
@@ -87,7 +87,7 @@ class Prestager:
         if following is None:
             return None
         self.end(following)
-        stage = Stage(following)
+        stage = PrestageState(following)
         with self._lock:
             self._stages.append(stage)
             link = f"{following}-ahead-{len(self._stages)}"
@@ -117,11 +117,13 @@ class Prestager:
         for stage in list(self._stages):
             stage.ending.set()
 
-    def _run(self, stage: Stage, name: str, manifest: Manifest, quiet: Callable[[], bool]) -> None:
+    def _run(
+        self, stage: PrestageState, name: str, manifest: Manifest, quiet: Callable[[], bool]
+    ) -> None:
         """name: of the link, which is this stage's own"""
         try:
             while not quiet() or self._held(stage):
-                if stage.ending.wait(LOOK_SECONDS):
+                if stage.ending.wait(STAGE_POLL_SECONDS):
                     return
             self._bring(stage, name, manifest)
         except SatchelError as error:
@@ -131,20 +133,20 @@ class Prestager:
             stage.over = True
             self._links.drop(name)
 
-    def _bring(self, stage: Stage, name: str, manifest: Manifest) -> None:
+    def _bring(self, stage: PrestageState, name: str, manifest: Manifest) -> None:
         peer = self._settings.surrogate(stage.surrogate)
         while not self._stage(stage, self._links.open(name, peer, Lane.BULK), manifest):
             self._links.drop(name)
             while self._held(stage):
-                if stage.ending.wait(LOOK_SECONDS):
+                if stage.ending.wait(STAGE_POLL_SECONDS):
                     return
 
-    def _held(self, stage: Stage) -> bool:
+    def _held(self, stage: PrestageState) -> bool:
         """Whether the device cannot afford it now."""
         stage.waits = self._power.holds(Urgency.LATER)
         return bool(stage.waits)
 
-    def _stage(self, stage: Stage, link: Link, manifest: Manifest) -> bool:
+    def _stage(self, stage: PrestageState, link: Link, manifest: Manifest) -> bool:
         """Have the surrogate fetch until it has all. Whether that is over; False where the device
         cannot afford it any more: what has come stays in the cache there."""
         replica = CreateReplica.new_id(self._service)
@@ -152,8 +154,8 @@ class Prestager:
         request = CreateReplica(replica, self._service, manifest.to_json(), sources)
         link.http.post_json("/v1/staged", request.to_json())
         while True:
-            ended = stage.ending.wait(LOOK_SECONDS)
-            stage.staged = Staged.from_json(link.http.get_json(f"/v1/staged/{replica}"))
+            ended = stage.ending.wait(STAGE_POLL_SECONDS)
+            stage.staged = StagingStatus.from_json(link.http.get_json(f"/v1/staged/{replica}"))
             over = ended or stage.staged.done
             if over or self._held(stage):
                 break

@@ -15,15 +15,15 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from client.device.settings import ClientSettings
 from client.moves.replicas import Replicas
+from client.platform.settings import ClientSettings
 from client.session.comparison import Divergence
 from client.session.endpoints import SurrogateEndpoint
 from client.session.evidence import Case, Evidence
 from client.session.home import HomeService
 from client.session.journal import Journal
 from client.session.proof import Proof
-from client.session.verification import Diverged
+from client.session.verification import ReplicaDiverged
 from satchel.errors import SatchelError
 from satchel.ids import ReplicaId
 
@@ -34,7 +34,7 @@ RESTARTS = 2
 
 
 @dataclass(frozen=True)
-class Quarantined:
+class QuarantineRecord:
     """A replica that answered `operation` otherwise than home. evidence: its folder, None where it
     could not be kept; restarted: whether another one came up in its place, None while that is
     under way."""
@@ -63,7 +63,7 @@ class Quarantine:
         self._replicas = replicas
         self._journal = journal
         self._evidence = Evidence(settings.state / "evidence", settings.evidence_mib << 20)
-        self._cases: list[Quarantined] = []
+        self._cases: list[QuarantineRecord] = []
         self._restarts: Counter[str] = Counter()
 
     def put(self, divergence: Divergence) -> None:
@@ -106,7 +106,7 @@ class Quarantine:
             try:
                 self._replicas.bring_up(name, use_media=name not in self._replicas.without_media)
                 return True
-            except Diverged as error:
+            except ReplicaDiverged as error:
                 again = self._restarts[name] < RESTARTS
                 logger.error("%s: %s; %s", self._service, error, _whether_again(again))
             except SatchelError as error:
@@ -115,7 +115,9 @@ class Quarantine:
         self._replicas.end(name)
         return False
 
-    def _keep_evidence(self, endpoint: SurrogateEndpoint, divergence: Divergence) -> Quarantined:
+    def _keep_evidence(
+        self, endpoint: SurrogateEndpoint, divergence: Divergence
+    ) -> QuarantineRecord:
         number, place = divergence.operation, None
         proof = self._proof(endpoint, divergence)
         found = Case(
@@ -134,7 +136,7 @@ class Quarantine:
             logger.warning("evidence cannot be kept: %s", error)
         if proof:
             self._count(endpoint.name)
-        case = Quarantined(endpoint.name, endpoint.replica, number, place)
+        case = QuarantineRecord(endpoint.name, endpoint.replica, number, place)
         self._cases.append(case)
         return case
 

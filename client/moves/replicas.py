@@ -18,12 +18,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from client.device.settings import HOME, ClientSettings
 from client.moves.lessons import Lessons
 from client.moves.planner import Begin, Planner
 from client.moves.routes import Route
 from client.moves.sources import Sources, chunks_link
 from client.moves.tracing import MoveTrace
+from client.platform.settings import HOME, ClientSettings
 from client.session.endpoints import SurrogateEndpoint, SurrogateSilent
 from client.session.feed import FINAL
 from client.session.home import HomeService, lend_calls, lend_edge
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 WAIT_SECONDS = 2.0
 """One question whether a replica runs; then it is looked whether the session ends meanwhile."""
 
-INDEPENDENT_LOOK_SECONDS = 0.1
+INDEPENDENCE_POLL_SECONDS = 0.1
 
 CONNECT = "connect"
 AWAIT_BEGINNING = "wait for what it begins with"
@@ -63,7 +63,7 @@ STATUS_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
-class BroughtUp:
+class ReplicaStartReport:
     """What bringing up a replica took. Seconds count from the request, but for paused_seconds: how
     long a machine stood still that was handed over. Bytes are by source. replay_seconds: what
     executing operations again took, at the pace of the second half of them: in the first half a
@@ -160,7 +160,7 @@ class Replicas:
         use_media: bool = True,
         route: Route = Route.REPLAY,
         progress: Progress = silent,
-    ) -> BroughtUp:
+    ) -> ReplicaStartReport:
         """Resume a replica on a surrogate and let it catch up; returns when it has joined.
 
         progress: told how much has come, in bytes, of what only the giver of a hand-over has, once
@@ -222,7 +222,7 @@ class Replicas:
 
     def _bring_up(
         self, surrogate: str, use_media: bool, route: Route, progress: Progress
-    ) -> BroughtUp:
+    ) -> ReplicaStartReport:
         began, steps = time.monotonic(), self.trace.steps()
         beginning = self._begin_beside(route)
         link, chunks = self._connect(surrogate)
@@ -271,7 +271,7 @@ class Replicas:
         if giver:
             self._await_independent(endpoint, giver, _changed_bytes(begin), progress)
             steps.done(AWAIT_INDEPENDENT)
-        return BroughtUp(
+        return ReplicaStartReport(
             surrogate=surrogate,
             replica=endpoint.replica,
             running_seconds=running,
@@ -338,7 +338,7 @@ class Replicas:
             if standstill.at(status.fetched_bytes):
                 what = f"the replica at {endpoint.name} still needs {giver}"
                 raise UnavailableError(what, why="not all has come from there")
-            time.sleep(INDEPENDENT_LOOK_SECONDS)
+            time.sleep(INDEPENDENCE_POLL_SECONDS)
         progress(size, size)
 
     def _still_wanted(self, giver: str) -> None:

@@ -27,7 +27,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from client.device.settings import HOME
+from client.platform.settings import HOME
 
 LOOKED_AT = 5
 """Moves of one kind that count, the newest ones."""
@@ -74,7 +74,7 @@ class Route(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Made:
+class MoveRecord:
     """A move that was made.
 
     near: where the checkpoint's bytes were, see Situation; bytes: of what the machine was expected
@@ -143,7 +143,7 @@ class Prediction:
 
 
 def predict(
-    now: Situation, surrogate: str, made: Sequence[Made], others: Sequence[Made] = ()
+    now: Situation, surrogate: str, made: Sequence[MoveRecord], others: Sequence[MoveRecord] = ()
 ) -> list[Prediction]:
     """The routes there are, the fastest first. others: moves of other services."""
     flows = {Route.REPLAY: {now.near: now.first}}
@@ -156,7 +156,7 @@ def predict(
         source = HOME if route is Route.FRESH else now.near
         count = now.replayed if route is Route.REPLAY else 0
         changed = now.changed or 0 if route is Route.HANDOVER else 0
-        kind = _Kind(route, source, surrogate, executes=now.answers or count > 0)
+        kind = _MoveKind(route, source, surrogate, executes=now.answers or count > 0)
         parts = {
             _ASKED[route]: asked_seconds(route, made, others),
             f"bytes from {source}": kind.seconds(now.first, changed, made, others),
@@ -168,7 +168,7 @@ def predict(
 
 
 def break_even(
-    now: Situation, surrogate: str, made: Sequence[Made], others: Sequence[Made] = ()
+    now: Situation, surrogate: str, made: Sequence[MoveRecord], others: Sequence[MoveRecord] = ()
 ) -> int | None:
     """The operations after which a new checkpoint would be sooner there than replay; None without
     home."""
@@ -180,7 +180,7 @@ def break_even(
     return max(0, math.ceil((seconds[Route.FRESH] - alone) / _pace(now)))
 
 
-def was_there(surrogate: str, created: str, made: Iterable[Made]) -> bool:
+def was_there(surrogate: str, created: str, made: Iterable[MoveRecord]) -> bool:
     """Whether a replica came to that surrogate after the checkpoint was made. created: UTC, ISO
     8601 with microseconds, as in a manifest. Of moves that were noted without these, one in the
     same second counts as earlier."""
@@ -188,7 +188,7 @@ def was_there(surrogate: str, created: str, made: Iterable[Made]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _MoveKind:
     """Of moves that are alike. near: see Situation; executes: operations, once it runs"""
 
     route: Route
@@ -197,7 +197,7 @@ class _Kind:
     executes: bool
 
     def seconds(
-        self, first: int, changed: int, made: Sequence[Made], others: Sequence[Made]
+        self, first: int, changed: int, made: Sequence[MoveRecord], others: Sequence[MoveRecord]
     ) -> float:
         """What is neither asking nor executing, with so many bytes: at the rate of the last moves
         by that route to that surrogate, else to any. What another source gives says nothing: home
@@ -212,7 +212,7 @@ class _Kind:
         start = _median(m.flowing for m in alike) or FIRST_START_SECONDS[self.route.value]
         return start + changed / FIRST_RATE
 
-    def _rate(self, from_there: Iterable[Made]) -> float | None:
+    def _rate(self, from_there: Iterable[MoveRecord]) -> float | None:
         """Of these moves of the service. Those by another route count where operations are
         executed; where none are, those by this one that did execute some, if there are no others.
         """
@@ -225,14 +225,16 @@ class _Kind:
         )
 
 
-def replay_pace(made: Sequence[Made]) -> float | None:
+def replay_pace(made: Sequence[MoveRecord]) -> float | None:
     """Seconds for an operation of the last replays, None where nothing was replayed yet."""
     replays = [move for move in made if move.replayed >= ENOUGH_REPLAYED][-LOOKED_AT:]
     paces = [move.replay_seconds / move.replayed for move in replays]
     return statistics.median(paces) if paces else None
 
 
-def asked_seconds(route: Route, made: Sequence[Made], others: Sequence[Made] = ()) -> float:
+def asked_seconds(
+    route: Route, made: Sequence[MoveRecord], others: Sequence[MoveRecord] = ()
+) -> float:
     """Before anything flows."""
     for moves in (made, others):
         if seen := [move.asked_seconds for move in moves if move.route is route]:

@@ -14,9 +14,9 @@ from functools import partial
 from flask import Flask
 
 from chunkstore import answering_places
-from client.device.foreground import Foreground
-from client.device.pacing import Way
-from client.device.settings import HOME, ClientSettings
+from client.platform.activity_gate import ActivityGate
+from client.platform.settings import HOME, ClientSettings
+from client.platform.shaper import PathRate
 from media import Media
 from wire import (
     ChunkClient,
@@ -24,8 +24,8 @@ from wire import (
     Link,
     Links,
     PeerUnreachable,
+    PrioritySemaphore,
     SourceAddress,
-    Turnstile,
     chunk_routes,
     install_errors,
     requested_priority,
@@ -51,7 +51,7 @@ class Sources:
         settings: ClientSettings,
         links: Links,
         media: Media | None,
-        operations: Foreground,
+        operations: ActivityGate,
     ) -> None:
         """operations: of the session, which go first on the way from this client"""
         self._settings = settings
@@ -68,7 +68,7 @@ class Sources:
         giver: the surrogate that hands a replica over. Raises StateError without a connection.
         """
         apps: list[tuple[str, Flask]] = []
-        way = Way()
+        way = PathRate()
         if giver:
             bulk = self._links.get(chunks_link(giver), self._settings.surrogate(giver), Lane.BULK)
             bulk.want()
@@ -80,7 +80,7 @@ class Sources:
             apps.append((HOME, self._relay(bulk, way)))
         return tuple(SourceAddress(n, link.offer(n, app)) for n, app in apps)
 
-    def _relay(self, link: Link, way: Way) -> Flask:
+    def _relay(self, link: Link, way: PathRate) -> Flask:
         home = ChunkClient(link.http)
         return relay_app(home, self._operations, way, lambda: link.stands(RELAY_SECONDS))
 
@@ -90,10 +90,10 @@ def chunks_link(name: str) -> str:
     return f"{name}-chunks"
 
 
-def media_app(media: Media, operations: Foreground, way: Way) -> Flask:
+def media_app(media: Media, operations: ActivityGate, way: PathRate) -> Flask:
     """An application that answers chunk requests from a medium, and no other requests. way: to who
     asks, that learns from them how fast it is."""
-    turnstile = Turnstile(MEDIA_READERS)
+    turnstile = PrioritySemaphore(MEDIA_READERS)
     return _app(
         turnstile.in_turn(media.records),
         turnstile.in_turn(answering_places(media.records)),
@@ -103,7 +103,10 @@ def media_app(media: Media, operations: Foreground, way: Way) -> Flask:
 
 
 def relay_app(
-    home: ChunkClient, operations: Foreground, way: Way, stands: Callable[[], bool] = lambda: False
+    home: ChunkClient,
+    operations: ActivityGate,
+    way: PathRate,
+    stands: Callable[[], bool] = lambda: False,
 ) -> Flask:
     """An application that hands chunk requests on to home, as urgent as they came. stands: whether
     home is reached now; then it is asked again where there was no answer, because a source without
@@ -125,7 +128,7 @@ def relay_app(
     )
 
 
-def _app(provider: Provider, below: Provider, operations: Foreground, way: Way) -> Flask:
+def _app(provider: Provider, below: Provider, operations: ActivityGate, way: PathRate) -> Flask:
     app = Flask("satchel-source")
     install_errors(app)
 

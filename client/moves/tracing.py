@@ -37,7 +37,7 @@ CLIENT = "client"
 
 
 @dataclass(frozen=True)
-class Clock:
+class ClockOffset:
     """Of a host: what is added to its moments, and by how much that may be wrong, in seconds."""
 
     offset: float = 0.0
@@ -49,7 +49,7 @@ class HostSpans:
     """What a host did, on this host's clock. missing: why nothing is known of it."""
 
     host: str
-    clock: Clock
+    clock: ClockOffset
     spans: Sequence[Span]
     missing: str = ""
 
@@ -64,7 +64,7 @@ class HostSpans:
         """Of our own session. Raises RemoteProtocolError, KeyError, TypeError."""
         report = SpanReport.from_json({"now": 0.0, "spans": value["spans"]})
         spans = [Span(s.name, s.kind, s.began, s.ended) for s in report.spans]
-        return cls(value["host"], Clock(**value["clock"]), spans, value["missing"])
+        return cls(value["host"], ClockOffset(**value["clock"]), spans, value["missing"])
 
 
 Ask = Callable[[str, float], Any]
@@ -92,29 +92,29 @@ class MoveTrace:
             report = SpanReport.from_json(ask(f"{path}?since={max(0.0, since):.6f}", ASK_SECONDS))
         except SatchelError as error:
             logger.warning("%s says nothing of what it did: %s", host, error)
-            self.hosts.append(HostSpans(host, Clock(), (), str(error)))
+            self.hosts.append(HostSpans(host, ClockOffset(), (), str(error)))
             return
         self.hosts.append(HostSpans(host, clock, within(report, clock, self.began, now)))
 
     def to_json(self) -> list[dict[str, Any]]:
         """All hosts, the client first."""
-        mine = HostSpans(CLIENT, Clock(), self.spans.since(self.began))
+        mine = HostSpans(CLIENT, ClockOffset(), self.spans.since(self.began))
         return [host.to_json() for host in (mine, *self.hosts)]
 
 
-def clock_of(ask: Ask, path: str) -> tuple[Clock, float]:
+def clock_of(ask: Ask, path: str) -> tuple[ClockOffset, float]:
     """A host's clock, and the moment here until which it was asked. Raises as `ask`, and
     RemoteProtocolError."""
-    found: list[Clock] = []
+    found: list[ClockOffset] = []
     for _ in range(ROUNDS):
         sent = time.monotonic()
         report = SpanReport.from_json(ask(path, ASK_SECONDS))
         answered = time.monotonic()
-        found.append(Clock((sent + answered) / 2 - report.now, (answered - sent) / 2))
+        found.append(ClockOffset((sent + answered) / 2 - report.now, (answered - sent) / 2))
     return min(found, key=lambda clock: clock.error), time.monotonic()
 
 
-def within(report: SpanReport, clock: Clock, began: float, ended: float) -> list[Span]:
+def within(report: SpanReport, clock: ClockOffset, began: float, ended: float) -> list[Span]:
     """A host's spans on this host's clock, cut to what the move took. Those outside are left out,
     whoever made them up."""
     spans = []

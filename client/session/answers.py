@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from client.session.feed import Feed, Read
+from client.session.feed import Feed, PendingRead
 from client.session.long_answer import LongAnswer
 from replay import Operation
 from satchel.ids import OperationNumber
@@ -29,12 +29,12 @@ class Answer:
     seconds: float
     stable: bool
     feed: Feed | None = None
-    read: Read | None = None
+    read: PendingRead | None = None
     long: LongAnswer | None = None
 
 
 @dataclass
-class Pending:
+class PendingOperation:
     """An operation that waits for its first response. told: notified when its waiter has to look;
     it has the session's lock, and a waiter of its own: a hundred that wait are not all woken by
     each other's responses."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from client.device.settings import HOME
-from client.session.feed import Feed, Read
+from client.platform.settings import HOME
+from client.session.feed import Feed, PendingRead
 from client.session.journal import Journal
-from client.session.provisional import Provisional
-from client.session.sampling import Sampling
+from client.session.provisional import ProvisionalAnswers
+from client.session.sampling import ReadSampler
 from replay import Operation
 
 JOINED_LAG = 2
@@ -29,8 +29,8 @@ class Assignments:
     def __init__(
         self,
         journal: Journal,
-        sampling: Sampling,
-        provisional: Provisional,
+        sampling: ReadSampler,
+        provisional: ProvisionalAnswers,
         changed: threading.Condition,
     ) -> None:
         """provisional: hears how far home is. changed: the session's, with its lock."""
@@ -56,7 +56,7 @@ class Assignments:
                 self._changed.wait(HELD_SECONDS)
         return given
 
-    def reads(self, feed: Feed, limit: int) -> Sequence[Read]:
+    def reads(self, feed: Feed, limit: int) -> Sequence[PendingRead]:
         """See `Work`."""
         self._look_for_end(feed)
         with self._changed:

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from client.device.settings import HOME, OWNER
+from client.platform.settings import HOME, OWNER
 from client.session.endpoints import compare
 from client.session.home import HomeService
 from client.session.journal import Journal, JournalGap
 from images import SIGNATURE_NAMESPACE, Manifest
-from media import Media, Part, Signed, part_of
+from media import Media, Part, SignedManifest, part_of
 from replay import OperationsDoubtful
 from satchel.errors import (
     AccessError,
@@ -29,7 +29,7 @@ from satchel.errors import (
     UnavailableError,
 )
 from satchel.ids import OperationNumber
-from wire import HandedOver, SignerUnknown, verify_signer
+from wire import HandoverState, SignerUnknown, verify_signer
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class CheckpointPartial(UnavailableError):
 
 
 @dataclass(frozen=True)
-class Accepted:
+class OwnerOverrides:
     """What the owner lets a session go on with. log: operations on the medium that lack the seal of
     the service's key; older: the id of a checkpoint that is older than what this client has known;
     part: without home, a checkpoint of which the medium has a part
@@ -72,7 +72,7 @@ class Accepted:
     part: bool = False
 
 
-NOTHING = Accepted()
+NOTHING = OwnerOverrides()
 
 
 @dataclass(frozen=True)
@@ -145,13 +145,15 @@ def verified(
     return decoded
 
 
-def newest_at_home(home: HomeService, allowed_signers: Path) -> Signed:
+def newest_at_home(home: HomeService, allowed_signers: Path) -> SignedManifest:
     """Home's newest checkpoint. Raises as `verified`, and what home raises."""
     manifest, signature = home.checkpoint()
-    return Signed(verified(home.service, manifest, signature, HOME, allowed_signers), signature)
+    return SignedManifest(
+        verified(home.service, manifest, signature, HOME, allowed_signers), signature
+    )
 
 
-def handed_over(checkpoint: Manifest, handed: HandedOver, journal: Journal) -> Manifest:
+def handed_over(checkpoint: Manifest, handed: HandoverState, journal: Journal) -> Manifest:
     """The checkpoint as a surrogate says that its replica has become, which nobody signed: home's
     answers tell whether it is so. Raises CheckpointDamaged for what cannot be."""
     what = f"what a surrogate hands over of {checkpoint.service} is of no use"

@@ -23,7 +23,7 @@ PAYLOAD_BYTES_KEPT = 16 << 20
 
 
 @dataclass
-class Said:
+class ReplicaAnswer:
     """What one replica answered. payload: None where it is not remembered any more; signature: of
     its host's statement, empty without one."""
 
@@ -39,9 +39,9 @@ class Divergence:
 
     operation: OperationNumber
     feed: Feed
-    said: Said
+    said: ReplicaAnswer
     believed: Feed
-    expected: Said
+    expected: ReplicaAnswer
     asked: Operation | None = None
 
 
@@ -50,7 +50,7 @@ class Comparison:
 
     def __init__(self, home: str) -> None:
         self._home = home
-        self._operations: dict[OperationNumber, dict[Feed, Said]] = {}
+        self._operations: dict[OperationNumber, dict[Feed, ReplicaAnswer]] = {}
         self._whole: dict[OperationNumber, int] = {}
         self._bytes = 0
         self._forgotten = 0
@@ -70,7 +70,7 @@ class Comparison:
         if alike is None:
             self._note(response)
         payload = alike or (None if response.long else response.payload)
-        said[feed] = Said(digest, payload, response.signature)
+        said[feed] = ReplicaAnswer(digest, payload, response.signature)
         found = self._divergences(response.number, feed)
         self._bound()
         return len(said) > 1, found

@@ -14,12 +14,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from client.device.settings import HOME
-from client.session.home import HomeService, LongAnswersThere, Wish, answers_limit
+from client.platform.settings import HOME
+from client.session.home import HomeService, RemoteLongAnswers, Wish, answers_limit
 from client.session.journal import Journal, JournalParted
 from replay import (
-    Begun,
-    Early,
+    AnswerPreview,
+    LongAnswerStart,
     Operation,
     Response,
     answers_in,
@@ -34,10 +34,10 @@ from satchel.errors import (
     UnavailableError,
 )
 from satchel.ids import OperationNumber, ReplicaId
-from wire import AnswerSigner, HandedOver, Link, Links, PeerTimeout, ReplicaStatus, Statement
+from wire import AnswerSigner, HandoverState, Link, Links, PeerTimeout, ReplicaStatus, Statement
 
 if TYPE_CHECKING:
-    from client.device.settings import ClientSettings
+    from client.platform.settings import ClientSettings
 
 FOREVER = float("inf")
 
@@ -92,7 +92,9 @@ class HomeEndpoint:
         self._stateful = stateful
         self._compared = False
 
-    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early | Begun]:
+    def execute(
+        self, operations: Sequence[Operation]
+    ) -> Iterator[Response | AnswerPreview | LongAnswerStart]:
         logged = False
         try:
             for response in self._home.execute(operations, _wish(self._early, operations)):
@@ -193,14 +195,16 @@ class SurrogateEndpoint:
         self._service = service
         self._link = link
         self._path = f"/v1/replicas/{replica}"
-        self._long = LongAnswersThere(link, self._path)
+        self._long = RemoteLongAnswers(link, self._path)
 
     @property
     def patience(self) -> float:
         """The peer's `lost_seconds`."""
         return self._link.lost_seconds
 
-    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early | Begun]:
+    def execute(
+        self, operations: Sequence[Operation]
+    ) -> Iterator[Response | AnswerPreview | LongAnswerStart]:
         wish = _wish(self._early, operations)
         for answer in answers_in(self._send("operations", operations, wish)):
             if isinstance(answer, Response):
@@ -278,10 +282,10 @@ class SurrogateEndpoint:
         except UnavailableError:
             return False
 
-    def hand_over(self) -> HandedOver:
+    def hand_over(self) -> HandoverState:
         """Have it frozen, so that it can go on elsewhere; there it goes on too."""
         answer = self._link.post_json(f"{self._path}/hand-over", {}, timeout=HAND_OVER_SECONDS)
-        return HandedOver.from_json(answer)
+        return HandoverState.from_json(answer)
 
     def remove(self) -> None:
         """End the replica. Raises SatchelError where that cannot be known to have happened,

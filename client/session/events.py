@@ -17,19 +17,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replay import Early, Response
+from replay import AnswerPreview, Response
 from satchel.errors import SatchelError
 from satchel.ids import OperationNumber
 
 if TYPE_CHECKING:
-    from client.session.feed import Feed, Read
+    from client.session.feed import Feed, PendingRead
     from client.session.long_answer import LongAnswer
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Sent:
+class SendEvent:
     """The feed sends so many bytes to its replica. apart: for reads."""
 
     feed: Feed
@@ -38,7 +38,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnswerEvent:
     """The replica has answered an operation."""
 
     feed: Feed
@@ -46,15 +46,15 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class AnsweredEarly:
+class EarlyAnswerEvent:
     """The replica says what it is going to answer."""
 
     feed: Feed
-    early: Early
+    early: AnswerPreview
 
 
 @dataclass(frozen=True)
-class LongBegun:
+class LongAnswerEvent:
     """A long answer has begun. answer: set when this is handled: what the feed's thread serves, or
     None if nobody wants it."""
 
@@ -64,23 +64,23 @@ class LongBegun:
 
 
 @dataclass(frozen=True)
-class ReadsAnswered:
+class ReadsEvent:
     """The replica has answered these reads, in this order."""
 
     feed: Feed
-    reads: Sequence[Read]
+    reads: Sequence[PendingRead]
     responses: Sequence[Response]
 
 
 @dataclass(frozen=True)
-class Lost:
+class LossEvent:
     """The replica is lost. The last event of its feed."""
 
     feed: Feed
     error: SatchelError
 
 
-Event = Sent | Answered | AnsweredEarly | LongBegun | ReadsAnswered | Lost
+Event = SendEvent | AnswerEvent | EarlyAnswerEvent | LongAnswerEvent | ReadsEvent | LossEvent
 
 
 class EventQueue:

@@ -22,7 +22,7 @@ from client.session.proof import NAME, Proof
 from replay import Operation
 from satchel.files import sync_folder, write_durably
 from satchel.ids import CheckpointId, ReplicaId
-from satchel.moments import written_now
+from satchel.timestamps import timestamp_now
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Case:
         said, expected = self.divergence.said, self.divergence.expected
         return {
             "version": VERSION,
-            "created": written_now(),
+            "created": timestamp_now(),
             "service": self.service,
             "checkpoint": self.checkpoint,
             "surrogate": self.surrogate,

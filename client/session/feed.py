@@ -25,16 +25,17 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from client.session.events import (
-    Answered,
-    AnsweredEarly,
+    AnswerEvent,
+    EarlyAnswerEvent,
     EventQueue,
-    LongBegun,
-    Lost,
-    ReadsAnswered,
-    Sent,
+    LongAnswerEvent,
+    LossEvent,
+    ReadsEvent,
+    SendEvent,
 )
 from client.session.pace import BATCH, CatchUp, Pace, Portion
-from replay import Begun, Early, Operation, Response
+from replay import AnswerPreview, LongAnswerStart, Operation, Response
+from satchel.aligned_timers import TICK_SECONDS, next_tick
 from satchel.errors import (
     CapacityError,
     IntegrityError,
@@ -43,7 +44,7 @@ from satchel.errors import (
     UnavailableError,
 )
 from satchel.ids import OperationNumber
-from satchel.ticks import TICK_SECONDS, next_tick
+from satchel.polling import POLL_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -63,12 +64,11 @@ HEARTBEAT_SECONDS = 15.0
 """After so long without an operation, or a tick less, a replica is asked where it is: it hears that
 we are there, and we hear when it is not."""
 
-LOOK_SECONDS = 0.5
 SHORTEST_SECONDS = 0.01
 
 
 @dataclass(eq=False)
-class Read:
+class PendingRead:
     """One read that waits for its first response. asked: who was asked; heard: who has answered.
 
     asked_at: when the last one of them was; leader: who gave the response that counts; apart: the
@@ -106,7 +106,9 @@ class Endpoint(Protocol):
     def patience(self) -> float:
         """Seconds without an answer after which the replica counts as lost."""
 
-    def execute(self, operations: Sequence[Operation]) -> Iterable[Response | Early | Begun]:
+    def execute(
+        self, operations: Sequence[Operation]
+    ) -> Iterable[Response | AnswerPreview | LongAnswerStart]:
         """Execute in order, at most once by number; each response as soon as it is there, before
         it early answers where the service makes any, and that a long one has begun. Those
         that are no longer known are left out, all of them or the first. Where something is wrong
@@ -134,7 +136,7 @@ class Work(Protocol):
         """Return what to send next; wait a little and return nothing if there is nothing. Raise
         JournalGap if the replica needs operations that the journal does not have."""
 
-    def reads(self, feed: Feed, limit: int) -> Sequence[Read]:
+    def reads(self, feed: Feed, limit: int) -> Sequence[PendingRead]:
         """Return what this replica is to read now. While an answer is wanted, a second call returns
         the same read."""
 
@@ -255,7 +257,7 @@ class Feed:
         self.error = error
         if self._change(FeedState.LOST):
             self.end()
-            self._events.put(Lost(self, error))
+            self._events.put(LossEvent(self, error))
 
     def quarantine(self, error: SatchelError) -> bool:
         """What the replica answers is not believed any more: send nothing more, hear nothing. Any
@@ -318,9 +320,9 @@ class Feed:
     def pause(self) -> float:
         """Seconds until there may be something to do of which nobody tells."""
         if self.resting:
-            return LOOK_SECONDS
+            return POLL_SECONDS
         left = self._heartbeat_due - time.monotonic()
-        return min(LOOK_SECONDS, max(left, SHORTEST_SECONDS))
+        return min(POLL_SECONDS, max(left, SHORTEST_SECONDS))
 
     @property
     def _heartbeat_due(self) -> float:
@@ -341,7 +343,7 @@ class Feed:
 
     def _send(self, operations: Sequence[Operation]) -> None:
         size = sum(operation.record_size for operation in operations)
-        self._events.put(Sent(self, size, apart=False))
+        self._events.put(SendEvent(self, size, apart=False))
         began = time.monotonic()
         self._hear(operations)
         seconds = time.monotonic() - began
@@ -358,24 +360,24 @@ class Feed:
                 what = f"{self.name} answers operation {response.number}"
                 raise IntegrityError(what, why=f"{self.cursor + 1} to {last} were asked for")
             self._answered()
-            if isinstance(response, Early):
-                self._events.put(AnsweredEarly(self, response))
+            if isinstance(response, AnswerPreview):
+                self._events.put(EarlyAnswerEvent(self, response))
                 continue
-            if isinstance(response, Begun) or response.long:
+            if isinstance(response, LongAnswerStart) or response.long:
                 self._serve_long(response.number)
-            if isinstance(response, Begun):
+            if isinstance(response, LongAnswerStart):
                 continue
             self.cursor, heard = response.number, True
             if not self.joined.is_set():
                 self.catch_up.note(self.cursor)
-            self._events.put(Answered(self, response))
+            self._events.put(AnswerEvent(self, response))
         if not heard:
             self.cursor = last
             self._answered()
 
     def _serve_long(self, number: OperationNumber) -> None:
         """A long answer has begun: return when it need not be had from this replica."""
-        begun = LongBegun(self, number)
+        begun = LongAnswerEvent(self, number)
         self._events.put(begun)
         answer = begun.answer.result(timeout=0)  # it has been handled
         if answer is None:
@@ -396,7 +398,7 @@ class Feed:
             return False
         operations = [read.operation for read in reads]
         size = sum(operation.record_size for operation in operations)
-        self._events.put(Sent(self, size, apart=True))
+        self._events.put(SendEvent(self, size, apart=True))
         self._reads_since = began = time.monotonic()
         try:
             responses = self.endpoint.read(operations)
@@ -408,7 +410,7 @@ class Feed:
         if len(responses) != len(operations):
             raise IntegrityError(f"{self.name} answers {len(responses)} of {len(operations)} reads")
         self._answered()
-        self._events.put(ReadsAnswered(self, reads, responses))
+        self._events.put(ReadsEvent(self, reads, responses))
         if not self.first_read.done():
             self.first_read.set_result(seconds)
         return True

@@ -14,8 +14,8 @@ from uuid import UUID
 
 from replay import (
     MAX_PAYLOAD,
-    Begun,
-    Early,
+    AnswerPreview,
+    LongAnswerStart,
     Operation,
     Response,
     answers_in,
@@ -34,7 +34,7 @@ from wire import (
     ServiceStatus,
     SignedStatement,
     SourceAddress,
-    Touched,
+    TouchReport,
     send_destination,
 )
 
@@ -74,8 +74,9 @@ LEASE_SECONDS = 10.0
 """How long giving the lease back may take: the session is over anyway."""
 
 
-class LongAnswersThere:
-    """A `client.session.long_answer.Source` over a link: what is executed below `path` there."""
+class RemoteLongAnswers:
+    """A `client.session.long_answer.AnswerSource` over a link: what is executed below `path`
+    there."""
 
     def __init__(self, link: Link, path: str) -> None:
         self._link = link
@@ -102,7 +103,7 @@ class HomeService:
         self.client = client
         self._keys = keys
         self._path = f"/v1/services/{service}"
-        self.long = LongAnswersThere(link, self._path)
+        self.long = RemoteLongAnswers(link, self._path)
 
     def answers(self) -> bool:
         """Whether home is there, looked at now, in a few seconds at most: its host, and then its
@@ -183,9 +184,9 @@ class HomeService:
 
     def touched(self) -> dict[str, tuple[int, ...]]:
         """What home's machine has touched since it was resumed. Raises what the link raises."""
-        return Touched.from_json(self.link.http.get_json(f"{self._path}/touched")).touched
+        return TouchReport.from_json(self.link.http.get_json(f"{self._path}/touched")).touched
 
-    def teach(self, touched: Touched, timeout: float) -> None:
+    def teach(self, touched: TouchReport, timeout: float) -> None:
         """Tell home what a machine at a surrogate has touched. Raises what the link raises."""
         path = f"{self._path}/touched"
         self.link.http.post_json(path, touched.to_json(), timeout=timeout)
@@ -219,7 +220,7 @@ class HomeService:
 
     def execute(
         self, operations: Sequence[Operation], wish: Wish = ""
-    ) -> Iterator[Response | Early | Begun]:
+    ) -> Iterator[Response | AnswerPreview | LongAnswerStart]:
         """Log, then execute; the responses that home still knows, as they come. Fewer where home
         cannot go on: asked for the others, it says why."""
         return answers_in(self._send("operations", operations, wish))

@@ -16,7 +16,7 @@ from satchel.errors import UnavailableError
 STANDSTILL_SECONDS = 900.0
 """After so long in one place a replica is given up."""
 
-LOOK_SECONDS = 2.0
+JOIN_POLL_SECONDS = 2.0
 
 
 class Standstill:
@@ -38,7 +38,7 @@ def await_joined(feed: Feed, look: Callable[[], None]) -> None:
     """Until a replica keeps up. look: is called now and then, and may raise what ends the wait.
     Raises what put it into quarantine, and UnavailableError when it is lost or gets no further."""
     standstill = Standstill()
-    while not feed.joined.wait(LOOK_SECONDS):
+    while not feed.joined.wait(JOIN_POLL_SECONDS):
         look()
         if feed.state is FeedState.QUARANTINED and feed.error:
             raise feed.error

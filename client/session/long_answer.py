@@ -39,7 +39,7 @@ class AnswerBroken(UnavailableError):
     """An answer has started and cannot be completed."""
 
 
-class Source(Protocol):
+class AnswerSource(Protocol):
     """A replica that says a long answer."""
 
     def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
@@ -74,7 +74,7 @@ class LongAnswer:
         with self._changed:
             return self._over
 
-    def serve(self, feed: Feed, source: Source) -> None:
+    def serve(self, feed: Feed, source: AnswerSource) -> None:
         """Take the answer from that replica, or stand by until its leader ends. Returns when the
         replica is not needed or has no more. Raises what the source raises."""
         try:
@@ -106,7 +106,7 @@ class LongAnswer:
             self._leader = self._leader or feed
             return self._leader is feed
 
-    def _lead(self, feed: Feed, source: Source) -> None:
+    def _lead(self, feed: Feed, source: AnswerSource) -> None:
         with self._changed:
             ready = self._changed.wait_for(
                 lambda: self._over or self._queued < QUEUED_BYTES, SIGN_SECONDS

@@ -16,16 +16,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from client.device.settings import HOME
+from client.platform.settings import HOME
 from client.session.feed import FeedState
 from client.session.home import HomeService
 from client.session.session import Session
 from satchel.errors import SatchelError
+from satchel.polling import IDLE_POLL_SECONDS
 from wire import Link
 
 logger = logging.getLogger(__name__)
-
-LOOK_SECONDS = 1.0
 
 
 class SessionParking:
@@ -63,7 +62,7 @@ class SessionParking:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._closing.wait(min(LOOK_SECONDS, self._idle_seconds / 4)):
+        while not self._closing.wait(min(IDLE_POLL_SECONDS, self._idle_seconds / 4)):
             if self._idle() and not self.parked:
                 self._park()
 

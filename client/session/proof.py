@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from satchel.errors import IntegrityError, NotFoundError, SatchelError
-from satchel.typed import Form, Mistyped
+from satchel.typed import Form, TypeMismatch
 from wire import (
     HOME_REPLICA,
     STATEMENT_NAMESPACE,
@@ -82,7 +82,7 @@ class Proof:
             proof: Proof = Form().typed(json.loads(data), cls, "the proof")
             if proof.version != VERSION:
                 raise ValueError(f"it is of version {proof.version}")
-        except (Mistyped, ValueError, RecursionError) as error:
+        except (TypeMismatch, ValueError, RecursionError) as error:
             raise ProofInvalid("this is not a proof", why=str(error)[:200]) from error
         return proof
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Hashable, Iterable
 
-from client.device.limit import Limit
+from client.platform.limit import Limit
 from client.session.feed import FINAL, Feed
 from satchel.errors import UnavailableError
 from satchel.ids import OperationNumber
@@ -25,7 +25,7 @@ class NotConfirmed(UnavailableError):
     """Too many answers of surrogates are unconfirmed by home; no more are accepted."""
 
 
-class Provisional:
+class ProvisionalAnswers:
     """What is provisional now, by a key each: an operation's number, or a read. Not thread-safe."""
 
     def __init__(self, limit: Limit, trusted: Collection[str] = ()) -> None:

@@ -24,8 +24,8 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from client.device.settings import Policy
-from client.session.feed import FINAL, Feed, FeedState, Read
+from client.platform.settings import Policy
+from client.session.feed import FINAL, Feed, FeedState, PendingRead
 from replay import Operation
 from replay.adapters import http
 
@@ -72,7 +72,7 @@ def by_distance(feeds: Sequence[Feed]) -> list[Feed]:
     return sorted((feed for feed in feeds if feed.state not in FINAL), key=distance)
 
 
-def at_its_number(read: Read, feeds: Sequence[Feed]) -> list[Feed]:
+def at_its_number(read: PendingRead, feeds: Sequence[Feed]) -> list[Feed]:
     """Whom a sample may be asked of. A replica that comes while it waits may have executed more
     than home has when it answers, so it is not asked while home is there."""
     if read.apart not in feeds:
@@ -81,7 +81,7 @@ def at_its_number(read: Read, feeds: Sequence[Feed]) -> list[Feed]:
 
 
 def next_to_ask(
-    read: Read, feeds: Sequence[Feed], policy: Policy, now: float
+    read: PendingRead, feeds: Sequence[Feed], policy: Policy, now: float
 ) -> tuple[list[Feed], float]:
     """Whom to ask now, and after how many seconds to look again unless something happens."""
     others = [feed for feed in by_distance(feeds) if feed not in read.asked]

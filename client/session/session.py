@@ -27,37 +27,37 @@ import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator
 
-from client.device.foreground import Foreground
-from client.device.limit import Limit
-from client.device.settings import HOME, Policy
-from client.session.answers import Answer, Pending, Tally
+from client.platform.activity_gate import ActivityGate
+from client.platform.limit import Limit
+from client.platform.settings import HOME, Policy
+from client.session.answers import Answer, PendingOperation, Tally
 from client.session.assignments import Assignments
 from client.session.comparison import Divergence
 from client.session.events import (
-    Answered,
-    AnsweredEarly,
+    AnswerEvent,
+    EarlyAnswerEvent,
     Event,
     EventQueue,
-    LongBegun,
-    Lost,
-    ReadsAnswered,
-    Sent,
+    LongAnswerEvent,
+    LossEvent,
+    ReadsEvent,
+    SendEvent,
 )
 from client.session.feed import FINAL, Endpoint, Feed, FeedState
 from client.session.journal import Encode, Journal
 from client.session.long_answer import LongAnswer
-from client.session.provisional import Provisional
+from client.session.provisional import ProvisionalAnswers
 from client.session.reads import at_its_number, at_random, next_to_ask
-from client.session.sampling import Sampling
+from client.session.sampling import ReadSampler
 from client.session.verification import Verification
-from client.state.savings import Lead
-from replay import Early, Operation, Response
+from client.state.savings import HeadStart
+from replay import AnswerPreview, Operation, Response
 from satchel.errors import ConflictError, SatchelError, StateError, UnavailableError
 from satchel.ids import OperationNumber
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.5
+CONFIRM_POLL_SECONDS = 0.5
 """How often one whose answer is not believed looks whether home can still confirm it."""
 
 END_SECONDS = 5.0
@@ -98,18 +98,18 @@ class Session:
         self.stateful = stateful
         self.early = early
         self.tally = Tally()
-        self.operations = Foreground()
+        self.operations = ActivityGate()
         self.policy = policy
         self._read_only = read_only
         self._response_seconds = response_seconds
         self._order = threading.RLock()  # of the numbers; taken before all others
         self._lock = threading.RLock()  # guards all below; taken before the journal's
         self._changed = threading.Condition(self._lock)
-        self._pending: dict[OperationNumber, Pending] = {}
-        self.provisional = Provisional(limit or Limit(), {HOME, *trusted})
-        self.lead = Lead(response_seconds)
+        self._pending: dict[OperationNumber, PendingOperation] = {}
+        self.provisional = ProvisionalAnswers(limit or Limit(), {HOME, *trusted})
+        self.lead = HeadStart(response_seconds)
         self._verification = Verification(self.tally, self.lead, on_quarantine)
-        self._sampling = Sampling(
+        self._sampling = ReadSampler(
             journal,
             self.provisional,
             self._verification,
@@ -160,7 +160,7 @@ class Session:
     def _operate(
         self, encode: Encode, began: float, on_early: Callable[[bytes], None] | None
     ) -> Answer:
-        pending = Pending(threading.Condition(self._lock), began, on_early=on_early)
+        pending = PendingOperation(threading.Condition(self._lock), began, on_early=on_early)
 
         def promise(operation: Operation) -> None:
             # Not under the lock: an operation that is being logged must not hold up the answers
@@ -183,7 +183,7 @@ class Session:
         finally:
             self._order.release()
 
-    def _await(self, pending: Pending, number: OperationNumber) -> Answer:
+    def _await(self, pending: PendingOperation, number: OperationNumber) -> Answer:
         try:
             while (early := self._next_early(pending, number)) is not None:
                 assert pending.on_early
@@ -197,7 +197,7 @@ class Session:
             stable = self.journal.stable >= number
             return dataclasses.replace(pending.answer, stable=stable)
 
-    def _next_early(self, pending: Pending, number: OperationNumber) -> bytes | None:
+    def _next_early(self, pending: PendingOperation, number: OperationNumber) -> bytes | None:
         """Wait for the next early answer. None: there is an acknowledged answer, or no hope of
         one."""
         deadline = pending.began + self._response_seconds
@@ -208,7 +208,7 @@ class Session:
                 left = deadline - time.monotonic()
                 if left <= 0 or self._given_up(pending):
                     break
-                pending.told.wait(min(left, LOOK_SECONDS))
+                pending.told.wait(min(left, CONFIRM_POLL_SECONDS))
             return None
 
     def add(self, endpoint: Endpoint, cursor: OperationNumber | None) -> Feed:
@@ -297,19 +297,19 @@ class Session:
     def _handle(self, event: Event) -> None:
         """Take an event of a feed; with the lock."""
         match event:
-            case Sent():
+            case SendEvent():
                 self.tally.sent_bytes += event.size
                 self.tally.sent_bytes_if_all += 0 if event.apart else event.size
                 return  # no call waits for this
-            case Answered():
+            case AnswerEvent():
                 self._take(event.feed, event.response)
-            case AnsweredEarly():
+            case EarlyAnswerEvent():
                 self._take_early(event.feed, event.early)
-            case LongBegun():
+            case LongAnswerEvent():
                 event.answer.set_result(self._begin_long(event.feed, event.number))
-            case ReadsAnswered():
+            case ReadsEvent():
                 self._take_reads(event)
-            case Lost():
+            case LossEvent():
                 logger.warning("replica at %s is lost: %s", event.feed.name, event.error)
                 if event.feed.name == HOME and isinstance(event.error, ConflictError):
                     self.refuse(event.error)  # another client has the service now
@@ -327,7 +327,7 @@ class Session:
             self.lead.home(response.number)
             self._confirmed(response.number)
 
-    def _take_early(self, feed: Feed, early: Early) -> None:
+    def _take_early(self, feed: Feed, early: AnswerPreview) -> None:
         """Pass it on, unless the operation could not be acknowledged with its response."""
         pending = self._pending.get(early.number)
         if pending is None or pending.on_early is None or pending.answer or self.journal.beside:
@@ -350,7 +350,7 @@ class Session:
             self._believe(pending, feed, answer)
         return self._long.get(number)
 
-    def _take_reads(self, event: ReadsAnswered) -> None:
+    def _take_reads(self, event: ReadsEvent) -> None:
         feed = event.feed
         if feed.name == HOME:  # which may have the next read at once, and then wants nothing
             self.provisional.heard(time.monotonic())
@@ -369,7 +369,7 @@ class Session:
             if held and not pending.answer and self.provisional.takes(held[0]):
                 self._believe(pending, *held)
 
-    def _given_up(self, pending: Pending) -> bool:
+    def _given_up(self, pending: PendingOperation) -> bool:
         held = pending.answer is None and pending.held is not None
         return held and self.provisional.stuck(self._feeds.values())
 
@@ -445,7 +445,7 @@ class Session:
             pending.held = pending.held or (feed, answer)
             pending.told.notify()
 
-    def _believe(self, pending: Pending, feed: Feed, answer: Answer) -> None:
+    def _believe(self, pending: PendingOperation, feed: Feed, answer: Answer) -> None:
         self.tally.first_responses[feed.name] += 1
         seconds = time.monotonic() - pending.began
         pending.answer = dataclasses.replace(answer, seconds=seconds)
@@ -454,7 +454,7 @@ class Session:
             self.provisional.believe(answer.number, compared=True)
         pending.told.notify()
 
-    def _acknowledged(self, pending: Pending, number: OperationNumber) -> bool:
+    def _acknowledged(self, pending: PendingOperation, number: OperationNumber) -> bool:
         if pending.answer is None:
             return False
         return not self.journal.beside or self.journal.stable >= number
@@ -475,7 +475,7 @@ class Session:
         faults = [f"{f.name}: {f.error}" for f in self._feeds.values() if f.error]
         return "; ".join([f"replicas: {', '.join(replicas) or 'none'}", *faults])
 
-    def _unanswered(self, pending: Pending) -> UnavailableError:
+    def _unanswered(self, pending: PendingOperation) -> UnavailableError:
         assert pending.operation is not None
         why = self._why()
         number, seconds = pending.operation.number, f"{self._response_seconds:.0f} s"

@@ -8,11 +8,11 @@ import dataclasses
 import logging
 from collections.abc import Callable
 
-from client.device.settings import HOME
+from client.platform.settings import HOME
 from client.session.answers import Tally
 from client.session.comparison import Comparison, Divergence
 from client.session.feed import Feed
-from client.state.savings import Lead
+from client.state.savings import HeadStart
 from replay import Operation, Response
 from satchel.errors import IntegrityError
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 DIVERGENCES_KEPT = 100
 
 
-class Diverged(IntegrityError):
+class ReplicaDiverged(IntegrityError):
     """A replica and home answered an operation differently."""
 
 
@@ -29,7 +29,7 @@ class Verification:
     """The verification of one session's answers. Callers hold the session's lock."""
 
     def __init__(
-        self, tally: Tally, lead: Lead, on_quarantine: Callable[[Divergence], None]
+        self, tally: Tally, lead: HeadStart, on_quarantine: Callable[[Divergence], None]
     ) -> None:
         """tally: counts later answers, divergences and quarantines. lead: forgets what a replica in
         quarantine was ahead by. on_quarantine: receives the answer that put a replica in
@@ -64,7 +64,7 @@ class Verification:
                 "operation %s: %s and %s answered differently", number, feed.name, believed.name
             )
             return
-        error = Diverged(
+        error = ReplicaDiverged(
             f"the replica at {feed.name} has answered operation {number} otherwise than home",
             why="it or its surrogate is at fault, or the service does not do the same twice",
             fix="`satchel doctor` looks for the cause",

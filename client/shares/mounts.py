@@ -16,11 +16,11 @@ from typing import Any
 
 import flask
 
-from client.device.settings import ClientSettings
+from client.platform.settings import ClientSettings
 from satchel.errors import SatchelError, UnavailableError, UsageError
-from satchel.typed import Form, Mistyped
+from satchel.typed import Form, TypeMismatch
 from shares.mount import Journals, MountedShare, mount_key
-from shares.node import Switched
+from shares.node import OffloadReport
 from wire import HttpClient, Server, install_errors, serve
 
 CONTROL_THREADS = 2
@@ -66,11 +66,11 @@ def serve_mount(settings: ClientSettings, mounted: MountedShare) -> Server:
     return serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY)
 
 
-def _switch(switch: Callable[[list[str] | None], Switched]) -> dict[str, Any]:
+def _switch(switch: Callable[[list[str] | None], OffloadReport]) -> dict[str, Any]:
     try:
         said = Form().typed(flask.request.get_json(silent=True), _Paths, "the paths")
         return asdict(switch(said.paths))
-    except Mistyped as error:
+    except TypeMismatch as error:
         raise UsageError("a mount expects paths", why=str(error)) from error
     except OSError as error:
         raise UnavailableError("the files are not switched", why=str(error)) from error

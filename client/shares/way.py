@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from client.device.settings import HOME, ClientSettings
+from client.platform.settings import HOME, ClientSettings
 from satchel.errors import IntegrityError, NotFoundError, SatchelError, UsageError
-from shares.node import Caller, Ends, Parking
+from shares.node import Caller, ConversationOwner, ParkingPolicy
 from wire import Caller as WireCaller
 from wire import Link, Links
 
@@ -27,7 +27,7 @@ class ShareWay:
     socket: Path
     link: Link
 
-    def call(self, ends: Ends) -> Caller:
+    def call(self, ends: ConversationOwner) -> Caller:
         """Begin a conversation; what Membership is given. A link that rests is woken, or connected
         anew; tried again in the background where that fails."""
         with contextlib.suppress(SatchelError):
@@ -47,10 +47,10 @@ class ShareWay:
         return chosen
 
 
-def parking(settings: ClientSettings, way: ShareWay) -> Parking | None:
+def parking(settings: ClientSettings, way: ShareWay) -> ParkingPolicy | None:
     """When a mount that is reached that way leaves home, and its link rests."""
     seconds = settings.park_seconds
-    return Parking(seconds, way.link.rest) if seconds else None
+    return ParkingPolicy(seconds, way.link.rest) if seconds else None
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 """What the client keeps between sessions, in files of its `state` folder: docs/formats.
 
 - kept: a list in such a file, as the others are
-- latest: the newest checkpoints that this client has known; log_keys: what seals logs on media
+- last_seen: the newest checkpoints that this client has known; log_keys: what seals logs on media
 - paths: where the client goes; savings: what surrogates were good for
 - surrogate_keys: with which keys surrogates sign; leftovers: replicas that a killed session left
 """

@@ -21,7 +21,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from client.device.settings import HOME
+from client.platform.settings import HOME
 from client.state.kept import decode_rows, encode_rows, load, save
 from satchel.errors import IntegrityError
 from satchel.names import check_name
@@ -44,7 +44,7 @@ class SavingsInvalid(IntegrityError):
 
 
 @dataclass(frozen=True)
-class Saved:
+class DailySavings:
     """At one surrogate on one day. day: as 2026-11-26, in UTC; operations: that it answered before
     home; seconds: by which it did; bytes: that did not come from home"""
 
@@ -54,7 +54,7 @@ class Saved:
     seconds: float = 0.0
     bytes: int = 0
 
-    def __add__(self, other: Saved) -> Saved:
+    def __add__(self, other: DailySavings) -> DailySavings:
         return dataclasses.replace(
             self,
             operations=self.operations + other.operations,
@@ -63,12 +63,12 @@ class Saved:
         )
 
 
-def encode(rows: list[Saved]) -> bytes:
+def encode(rows: list[DailySavings]) -> bytes:
     """The bytes of the newest ones."""
     return encode_rows(VERSION, "saved", [dataclasses.asdict(row) for row in rows[-KEPT:]])
 
 
-def decode(data: bytes) -> list[Saved]:
+def decode(data: bytes) -> list[DailySavings]:
     """The rows, the oldest first. Raises SavingsInvalid."""
     try:
         return [_saved(row) for row in decode_rows(data, VERSION, "saved")]
@@ -76,8 +76,8 @@ def decode(data: bytes) -> list[Saved]:
         raise SavingsInvalid("it is damaged", why=str(error)[:200]) from error
 
 
-def _saved(row: Any) -> Saved:
-    if set(row) != {field.name for field in dataclasses.fields(Saved)}:
+def _saved(row: Any) -> DailySavings:
+    if set(row) != {field.name for field in dataclasses.fields(DailySavings)}:
         raise ValueError("a row has other fields")
     if not isinstance(row["day"], str) or date.fromisoformat(row["day"]).isoformat() != row["day"]:
         raise ValueError("a day is malformed")
@@ -88,10 +88,10 @@ def _saved(row: Any) -> Saved:
             raise ValueError("a number is malformed")
     if type(row["seconds"]) not in (int, float) or not 0 <= row["seconds"] < MOST:
         raise ValueError("a number is malformed")
-    return Saved(**row)
+    return DailySavings(**row)
 
 
-class Lead:
+class HeadStart:
     """By how much surrogates answer before home, in one session. Thread-safe."""
 
     def __init__(self, most: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -146,7 +146,7 @@ class Savings:
         """In the folder of a client's state."""
         return cls(state / "savings" / f"{check_name(service, 'service')}.json")
 
-    def rows(self) -> list[Saved]:
+    def rows(self) -> list[DailySavings]:
         """The oldest first; none where the file is missing or damaged, which is logged."""
         return load(self._path, decode)
 
@@ -154,16 +154,16 @@ class Savings:
         """A replica there has had that many bytes, by source. What cannot be is not counted."""
         size = sum(by_source.values()) - by_source.get(HOME, 0)
         if 0 < size < MOST:
-            self._add([Saved(today(), surrogate, bytes=size)])
+            self._add([DailySavings(today(), surrogate, bytes=size)])
 
-    def gained(self, lead: Lead) -> None:
+    def gained(self, lead: HeadStart) -> None:
         """What a session has gained since the last time."""
         self._add(
-            Saved(today(), surrogate, operations=operations, seconds=round(seconds, 3))
+            DailySavings(today(), surrogate, operations=operations, seconds=round(seconds, 3))
             for surrogate, (operations, seconds) in lead.take().items()
         )
 
-    def _add(self, new: Iterable[Saved]) -> None:
+    def _add(self, new: Iterable[DailySavings]) -> None:
         """A disk that does not take it is logged."""
         with self._lock:
             rows = {(row.day, row.surrogate): row for row in self.rows()}
@@ -179,7 +179,7 @@ class Savings:
                 logger.warning("%s: %s", self._path, error)
 
 
-def saved_since(state: Path, service: str | None, days: int) -> list[Saved]:
+def saved_since(state: Path, service: str | None, days: int) -> list[DailySavings]:
     """By surrogate, of the last so many days, today included; of one service or of all. The one
     with the most seconds first. Its day is the last one."""
     folder = state / "savings"
@@ -187,7 +187,7 @@ def saved_since(state: Path, service: str | None, days: int) -> list[Saved]:
     if service is not None:
         paths = [folder / f"{check_name(service, 'service')}.json"]
     first = (datetime.now(UTC).date() - timedelta(days=days - 1)).isoformat()
-    found: dict[str, Saved] = {}
+    found: dict[str, DailySavings] = {}
     for row in (row for path in paths for row in Savings(path).rows() if row.day >= first):
         old = found.get(row.surrogate)
         found[row.surrogate] = dataclasses.replace(
@@ -197,5 +197,5 @@ def saved_since(state: Path, service: str | None, days: int) -> list[Saved]:
 
 
 def today() -> str:
-    """As in Saved."""
+    """As in DailySavings."""
     return datetime.now(UTC).date().isoformat()

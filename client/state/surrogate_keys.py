@@ -55,7 +55,7 @@ class SurrogateBanned(AccessError):
 
 
 @dataclass(frozen=True)
-class Pinned:
+class PinnedKey:
     """What is known of one surrogate. key: its public line; proofs: how often it was proved to
     answer otherwise than home; hosts: fingerprints of its sshd's keys at those times."""
 
@@ -109,10 +109,10 @@ class SurrogateKeys:
                     f"`satchel surrogate forget {surrogate}`",
                 )
             if named and not pinned:
-                self._save(known | {surrogate: Pinned(named)})
+                self._save(known | {surrogate: PinnedKey(named)})
         return signer
 
-    def proved(self, surrogate: str, peer: Peer) -> Pinned:
+    def proved(self, surrogate: str, peer: Peer) -> PinnedKey:
         """One more proof against a surrogate that was admitted; durable on return. Raises
         SurrogateKeysDamaged, NotFoundError, UnsupportedError, OSError."""
         with self._locked():
@@ -135,10 +135,10 @@ class SurrogateKeys:
                 self._save(known)
         return found is not None
 
-    def _save(self, known: dict[str, Pinned]) -> None:
+    def _save(self, known: dict[str, PinnedKey]) -> None:
         save(self._path, encode(known), mode=0o600)
 
-    def _known(self) -> dict[str, Pinned]:
+    def _known(self) -> dict[str, PinnedKey]:
         try:
             with self._path.open("rb") as file:
                 return decode(file.read(SIZE_LIMIT + 1))
@@ -163,13 +163,13 @@ class SurrogateKeys:
             os.close(lock)
 
 
-def encode(known: dict[str, Pinned]) -> bytes:
+def encode(known: dict[str, PinnedKey]) -> bytes:
     """known: by the names of surrogates"""
     rows = [_row(name, pinned) for name, pinned in sorted(known.items())]
     return encode_rows(VERSION, "surrogates", rows)
 
 
-def decode(data: bytes) -> dict[str, Pinned]:
+def decode(data: bytes) -> dict[str, PinnedKey]:
     """Raises SurrogateKeysDamaged."""
     try:
         rows = decode_rows(data, VERSION, "surrogates")
@@ -181,7 +181,7 @@ def decode(data: bytes) -> dict[str, Pinned]:
     return known
 
 
-def _row(name: str, pinned: Pinned) -> dict[str, Any]:
+def _row(name: str, pinned: PinnedKey) -> dict[str, Any]:
     row = {
         "surrogate": name,
         "key": pinned.key,
@@ -191,7 +191,7 @@ def _row(name: str, pinned: Pinned) -> dict[str, Any]:
     return {**row, "sha256": hashlib.sha256(json.dumps(row).encode()).hexdigest()}
 
 
-def _pinned(row: Any) -> Pinned:
+def _pinned(row: Any) -> PinnedKey:
     key, proofs, hosts = _text(row["key"]), row["proofs"], row["hosts"]
     if AnswerSigner(key).public != key:
         raise ValueError("a key is not as it is written")
@@ -201,7 +201,7 @@ def _pinned(row: Any) -> Pinned:
         raise TypeError("hosts are not a list")
     if not all(_FINGERPRINT.fullmatch(_text(host)) for host in hosts):
         raise ValueError("a host key is not a fingerprint")
-    return Pinned(key, proofs, tuple(hosts))
+    return PinnedKey(key, proofs, tuple(hosts))
 
 
 def _host_keys(peer: Peer) -> list[str]:
@@ -210,7 +210,7 @@ def _host_keys(peer: Peer) -> list[str]:
     return known_fingerprints(peer.known_hosts, peer.host, peer.port)
 
 
-def _banned(surrogate: str, name: str, pinned: Pinned) -> SurrogateBanned:
+def _banned(surrogate: str, name: str, pinned: PinnedKey) -> SurrogateBanned:
     known_as = "" if surrogate == name else f", as {name}"
     return SurrogateBanned(
         f"{surrogate} is banned",

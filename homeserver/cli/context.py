@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Any
 from console import bar
 from homeserver.settings import HomeSettings
 from satchel.errors import SatchelError, UnavailableError, UsageError
+from satchel.polling import PROGRESS_SECONDS
 
 if TYPE_CHECKING:
     from chunkstore import Store
     from homeserver.home import Home
     from satchel.progress import Progress
     from wire import HttpClient
-
-LOOK_SECONDS = 0.2
-"""How often a long request is asked how far it is."""
 
 
 @dataclass(frozen=True)
@@ -159,13 +157,13 @@ class Context:
             while asking.is_alive():  # the daemon may not have begun with it yet
                 with suppress(SatchelError):
                     daemon.delete(f"/v1/works/{word}")
-                asking.join(LOOK_SECONDS)
+                asking.join(PROGRESS_SECONDS)
             raise
         return call.result()
 
 
 def _ended(call: Future[Any]) -> bool:
-    """Whether it has within LOOK_SECONDS."""
+    """Whether it has within PROGRESS_SECONDS."""
     with suppress(TimeoutError):
-        call.exception(LOOK_SECONDS)
+        call.exception(PROGRESS_SECONDS)
     return call.done()

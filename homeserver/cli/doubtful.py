@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import click
 
-from homeserver.media.doubtful import Doubtful
+from homeserver.media.unsealed import UnsealedPolicy
 
 doubtful_option = click.option(
     "--doubtful",
-    type=click.Choice([way.value for way in Doubtful]),
-    default=Doubtful.REFUSE.value,
+    type=click.Choice([way.value for way in UnsealedPolicy]),
+    default=UnsealedPolicy.REFUSE.value,
     show_default=True,
     help="How to treat operations on the medium that no client of yours sealed. refuse: "
     "leave them and stop. accept: execute them. drop: remove them and all later ones.",

@@ -18,7 +18,7 @@ import click
 
 from chunkstore import MAX_VOLUME_SIZE, DumpedPart, TableRoot, dump, told_pages
 from console import json_option, show
-from guestfiles import record as calls
+from guestshares import record as calls
 from replay import Operation, scan_segment
 from replica import decode_profile, decode_working_set, directory_size
 from satchel.errors import NotFoundError

@@ -15,7 +15,7 @@ from console import json_option, show
 from homeserver.cli.context import Context
 from homeserver.cli.prune import prune
 from homeserver.retention import forget_volumes, judge_volumes, require_known
-from satchel.retention import Policy
+from satchel.retention import RetentionPolicy
 
 RULES = {
     "last": "the newest N",
@@ -61,7 +61,7 @@ def command(
     NAMES, or single versions NAME@VERSION. The chunks stay until `prune`.
     """
     given = {rule: number for rule, number in rules.items() if number is not None}
-    rows = _forget(context, names, Policy(**given) if given else None, dry_run=dry_run)
+    rows = _forget(context, names, RetentionPolicy(**given) if given else None, dry_run=dry_run)
     answer: dict[str, Any] = {
         "forgotten": [row for row in rows if not row["kept"]],
         "kept": [row for row in rows if row["kept"]],
@@ -74,7 +74,7 @@ def command(
 
 
 def _forget(
-    context: Context, names: Sequence[str], policy: Policy | None, *, dry_run: bool
+    context: Context, names: Sequence[str], policy: RetentionPolicy | None, *, dry_run: bool
 ) -> list[dict[str, Any]]:
     if context.serves_store:
         rules = asdict(policy) if policy else {}

@@ -45,8 +45,8 @@ def build(
     of a container: oci:FOLDER, oci-archive:FILE, docker-archive:FILE, docker://REPOSITORY. Or it is
     a whole disk that starts by itself, such as a cloud image: FILE.qcow2, FILE.img, FILE.raw.
     """
-    from cell import Cells
     from hypervisor import QemuDriver
+    from sandbox import Cells
 
     recipe = images.changed(images.target(target, name), changes)
     adapters.for_kind(recipe.adapter_kind)  # rather now than when its first machine starts
@@ -81,16 +81,16 @@ def attempt(click_context: click.Context, name: str, seconds: float | None, as_j
     can be replayed once the recipe has the `needs` and the `tier` that are shown, and with 21 if it
     has to be carried. Exits with 8, and the end of the console's output, if it does not listen.
     """
-    from cell import Cells
-    from homeserver.services.trial import Trial, to_json
+    from homeserver.services.trial import ImageTrial, to_json
     from hypervisor import QemuDriver
+    from sandbox import Cells
 
     context: Context = click_context.obj
     folder = context.settings.images / check_name(name, "image")
     with bar(f"try {name}", quiet=as_json, steps=True) as progress:
         driver, wish = QemuDriver(), context.settings.machine
         cells = Cells.of(context.settings, driver)
-        trial = Trial(folder, driver, wish, cells=cells, timeout=seconds, progress=progress)
+        trial = ImageTrial(folder, driver, wish, cells=cells, timeout=seconds, progress=progress)
         verdict = trial.verdict()
     show({"name": name, **to_json(verdict)}, as_json=as_json)
     if verdict.contract != trial.image.recipe.contract:

@@ -11,15 +11,15 @@ from typing import Any
 
 import click
 
-from console import Desktop, bar, json_option, note, show
+from console import DesktopNotifier, bar, json_option, note, show
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
 from homeserver.home import media_signing, owner_of
 from homeserver.media.budget import LINK_RATE, LINK_SECONDS, parse_size
 from homeserver.media.care import media_contents, recover_media, verify_media
 from homeserver.media.carry import ALL_OF_IT
-from homeserver.media.doubtful import Doubtful
 from homeserver.media.plugged import sync_plugged
+from homeserver.media.unsealed import UnsealedPolicy
 from homeserver.settings import HomeSettings
 from media import (
     Media,
@@ -107,7 +107,7 @@ def rotate(
         answer = context.follow("rotate", "/v1/media/rotate", body, quiet=as_json)
     else:
         with context.home() as home:
-            answer = asdict(home.rotate(root, public_keys, Doubtful(doubtful)))
+            answer = asdict(home.rotate(root, public_keys, UnsealedPolicy(doubtful)))
     show(answer, as_json=as_json)
     if not as_json:
         note("Write the phrase down. It is kept nowhere, and the one before opens nothing new.")
@@ -191,7 +191,7 @@ def _synced(
     root: Path,
     progress: Progress,
     services: tuple[str, ...] = (),
-    doubtful: str = Doubtful.REFUSE.value,
+    doubtful: str = UnsealedPolicy.REFUSE.value,
     budget: int | None = None,
 ) -> dict[str, Any]:
     """By the daemon where it has the store open."""
@@ -206,7 +206,7 @@ def _synced(
         answer: dict[str, Any] = context.ask("sync", "/v1/media/sync", body, progress)
         return answer
     with context.home() as home:
-        return asdict(home.sync(services, root, progress, Doubtful(doubtful), budget))
+        return asdict(home.sync(services, root, progress, UnsealedPolicy(doubtful), budget))
 
 
 @command.command("plugged")
@@ -227,7 +227,7 @@ def plugged(context: Context, device: str, as_json: bool) -> None:
     if root is None:
         note(f"{device} has no medium of Satchel's: nothing is done")
         return
-    with Desktop("Satchel at home") as desktop:
+    with DesktopNotifier("Satchel at home") as desktop:
         keys = context.settings.media_keys
         again = partial(_synced, context, root, budget=0)
         done = sync_plugged(root, keys, again, desktop)

@@ -9,19 +9,19 @@ from contextlib import ExitStack, closing
 
 import click
 
-from cell import let_cells_read
 from console import json_option, note, serve_until_signal, show, web_option
 from homeserver.api import MAX_BODY, home_app
 from homeserver.cli.context import Context
-from homeserver.edge import EdgeDoors, GrantShelf
+from homeserver.edge import EdgeDoors, GrantRegistry
 from homeserver.home import Home, owner_of
+from homeserver.jobs import Jobs
 from homeserver.metrics import HomeCollector
 from homeserver.page import home_page
-from homeserver.shares import Shares, ShareShelf
-from homeserver.work import Works
+from homeserver.shares import ShareRegistry, Shares
 from hypervisor import choose_driver
+from sandbox import let_cells_read
 from satchel.errors import ConflictError
-from uplink.helper import Helper
+from uplink.helper import ServiceHelpers
 from wire import metrics_app, serve
 
 METRICS_MAX_BODY = 1 << 10
@@ -50,16 +50,16 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
     home = Home(settings, driver)
     try:
         print(f"this host {home.offer}", file=sys.stderr, flush=True)
-        shelf = ShareShelf(settings.shares)
+        shelf = ShareRegistry(settings.shares)
         with (
             closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares,
             closing(home),  # before the shares, of which its guests are nodes
-            closing(Helper(settings.uplink, settings.data / "uplink")) as helper,
+            closing(ServiceHelpers(settings.uplink, settings.data / "uplink")) as helper,
         ):
             for name in launches:
                 home.service(name).launch()
-            works = Works()
-            grants = GrantShelf(settings.share_grants)
+            works = Jobs()
+            grants = GrantRegistry(settings.share_grants)
             edges = EdgeDoors(settings.run, grants, shares, home.keeper, home.share_of)
             app = home_app(home, shares, works, edges, helper)
             metrics = metrics_app(HomeCollector(home, shares))

@@ -11,8 +11,8 @@ import click
 from chunkstore import Catalog
 from console import json_option, serve_until_signal, show
 from homeserver.cli.context import Context
-from overlay import serve_stored
 from satchel.errors import NotFoundError
+from volumes import serve_stored
 
 
 @click.command("serve-volume")

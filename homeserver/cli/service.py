@@ -69,8 +69,8 @@ def add(
 
 
 def _changed(changes: Sequence[str]) -> dict[str, Any]:
-    """What `--set` says of the machine. Raises SettingsError, WishInvalid."""
-    from homeserver.wishes import ANYTHING  # the other commands get by without it
+    """What `--set` says of the machine. Raises SettingsError, MachineOptionsInvalid."""
+    from homeserver.machine_options import ANYTHING  # the other commands get by without it
 
     wish = asdict(settings.changed(ANYTHING, changes, "--set"))
     named = {change.partition("=")[0].replace("-", "_") for change in changes}

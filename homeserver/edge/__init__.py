@@ -10,6 +10,6 @@ stranger: what it says is checked against the grant each time. docs/shares-edge.
 """
 
 from homeserver.edge.doors import EdgeDoors
-from homeserver.edge.grants import GrantsDamaged, GrantShelf, ShareGrant
+from homeserver.edge.grants import GrantRegistry, GrantsDamaged, ShareGrant
 
-__all__ = ["EdgeDoors", "GrantShelf", "GrantsDamaged", "ShareGrant"]
+__all__ = ["EdgeDoors", "GrantRegistry", "GrantsDamaged", "ShareGrant"]

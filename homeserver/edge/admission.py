@@ -20,9 +20,9 @@ from homeserver.edge.grants import ShareGrant
 from homeserver.shares import Shares
 from satchel.errors import IntegrityError, SatchelError
 from shares.home import Arrived, Channel, Reply
-from shares.node import Join, Joined, codec
-from shares.protocol import Engaged, Fetch, Recalled
-from wire import Duplex, Ended, Listener
+from shares.node import JoinReply, JoinRequest, codec
+from shares.protocol import EngageReply, Fetch, RecallReply
+from wire import ConversationEnded, ConversationListener, Duplex
 
 logger = logging.getLogger(__name__)
 
@@ -56,11 +56,11 @@ class NodeDoor:
     def __init__(
         self, path: Path, shares: Shares, grant: ShareGrant, granted: Callable[[], bool]
     ) -> None:
-        """Listen. granted: whether the grant still holds. Raises what Listener does."""
+        """Listen. granted: whether the grant still holds. Raises what ConversationListener does."""
         self._shares, self._grant, self._granted = shares, grant, granted
         self._lock = threading.Lock()
         self._tokens: dict[str, int] = {}  # of the nodes that have joined here, the oldest first
-        self._listener = Listener(path, self._welcome)
+        self._listener = ConversationListener(path, self._welcome)
 
     def close(self, why: str) -> None:
         """Take no more, and go on without the nodes that are here."""
@@ -78,7 +78,7 @@ class NodeDoor:
         answer, channel, taken = self._shares.welcome(hello, self._admit, self._open)
         if channel is None:
             return answer, None, taken
-        joined = Joined.unpack(answer)
+        joined = JoinReply.unpack(answer)
         surplus = None
         with self._lock:
             self._tokens[joined.token] = joined.node
@@ -89,7 +89,7 @@ class NodeDoor:
         assert isinstance(channel, Duplex)
         return answer, channel, taken
 
-    def _admit(self, join: Join) -> Join:
+    def _admit(self, join: JoinRequest) -> JoinRequest:
         """Raises OSError."""
         if not self._granted() or join.share != self._grant.share:
             raise OSError(errno.EACCES, "no grant lets this node join")
@@ -100,10 +100,12 @@ class NodeDoor:
         return join if mine else replace(join, token="")
 
     def _open(self, name: str, arrived: Arrived) -> Channel:
-        return Duplex(name, arrived) if self._grant.writable else _Reading(name, arrived)
+        return (
+            Duplex(name, arrived) if self._grant.writable else _ReadOnlyConversation(name, arrived)
+        )
 
 
-class _Reading(Duplex):
+class _ReadOnlyConversation(Duplex):
     """A conversation with a node that may only read."""
 
     def __init__(self, name: str, arrived: Arrived) -> None:
@@ -121,7 +123,7 @@ class _Reading(Duplex):
                 why = "it gives content, and may only read"
                 self._refuse(why)
                 if failed:
-                    failed(Ended(f"the conversation with {self.name} is over", why=why))
+                    failed(ConversationEnded(f"the conversation with {self.name} is over", why=why))
             elif arrived:
                 arrived(reply)
 
@@ -157,6 +159,6 @@ def _gives(reply: bytes) -> bool:
         message = codec.decode(reply)
     except (OSError, IntegrityError):
         return False  # whoever asked says what that means
-    if isinstance(message, Engaged):
+    if isinstance(message, EngageReply):
         return bool(message.owned)
-    return isinstance(message, Recalled) and bool(message.fresh)
+    return isinstance(message, RecallReply) and bool(message.fresh)

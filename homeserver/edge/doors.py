@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from guestfiles import CallKeeper
-from homeserver.calls.door import CallDoor
+from guestshares import CallKeeper
 from homeserver.edge.admission import NodeDoor
-from homeserver.edge.grants import GrantShelf, ShareGrant
+from homeserver.edge.grants import GrantRegistry, ShareGrant
+from homeserver.guests.door import CallDoor
 from homeserver.shares import Shares
 from satchel.errors import NotFoundError, SatchelError
 from satchel.paths import edge_sockets
@@ -48,7 +48,7 @@ class EdgeDoors:
     def __init__(
         self,
         run: Path,
-        shelf: GrantShelf,
+        shelf: GrantRegistry,
         shares: Shares,
         keeper: Callable[[str], CallKeeper],
         share_of: Callable[[str], str],

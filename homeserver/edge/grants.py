@@ -44,7 +44,7 @@ class _Grants:
     grants: list[ShareGrant]
 
 
-class GrantShelf:
+class GrantRegistry:
     """Thread-safe. Each question is answered from the disk: a grant that was taken back counts for
     nothing from then on, whoever has asked before."""
 

@@ -17,14 +17,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from chunkstore import MediaDamaged, MediaFull, Store, split_refs
-from homeserver.media.likely import Likely
+from homeserver.media.touch_forecast import TouchForecast
 from media import (
-    Meant,
     Media,
     MediaCheckpoint,
     Part,
-    Signed,
-    Written,
+    PartPlan,
+    SignedManifest,
+    WriteReport,
     checkpoints_on,
     commit_checkpoints,
     lack_of,
@@ -55,7 +55,7 @@ _SIZE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,3}))? ?([kMGT]?)B?")
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class MissingPart:
     """What a medium lacks of a service's checkpoint. chunks, bytes: that come from home if they are
     touched, not compressed. likely: blocks that a life will probably touch of them; seconds: that
     waiting for these costs, one after the other over LINK_SECONDS and LINK_RATE; None where no
@@ -67,7 +67,7 @@ class LeftOut:
     seconds: float | None
 
     @classmethod
-    def of(cls, part: Part) -> LeftOut:
+    def of(cls, part: Part) -> MissingPart:
         likely = part.likely
         each = LINK_SECONDS + MOST_BYTES / LINK_RATE
         seconds = None if likely is None else round(likely * each, 1)
@@ -84,8 +84,12 @@ def parse_size(text: str) -> int:
 
 
 def write_part(
-    store: Store, media: Media, new: Sequence[Signed], budget: int, progress: Progress = silent
-) -> Written:
+    store: Store,
+    media: Media,
+    new: Sequence[SignedManifest],
+    budget: int,
+    progress: Progress = silent,
+) -> WriteReport:
     """Make a generation with what most matters of these checkpoints. Its chunks, with those of the
     services that were there before, take at most `budget` bytes, about.
 
@@ -95,24 +99,24 @@ def write_part(
     if _has(media, new, budget):
         parts_there = parts_written(media, {taken.manifest.service for taken in new})
         named = sum(part.of for part in parts_there.values())
-        return Written(media.newest, named, 0, 0, parts_there)
-    likely = [Likely.of(store, taken.manifest) for taken in new]
+        return WriteReport(media.newest, named, 0, 0, parts_there)
+    likely = [TouchForecast.of(store, taken.manifest) for taken in new]
     roots = [root for taken in new for root in taken.manifest.first_roots()]
     first = [*dict.fromkeys(split_refs(store.reachable(roots)))]
     room = budget - _others(media, {taken.manifest.service for taken in new})
     _require_room(store, media, first, room)
     order = [*dict.fromkeys(itertools.chain(first, _in_turn(store, likely)))]
-    filled = _Filling(store, media, order, room, progress)
+    filled = _BudgetCopier(store, media, order, room, progress)
     filled.fill(len(first))
     kept = set(order[: filled.count])
     parts = {}
     for one in likely:
         of = len(store.reachable(one.manifest.roots())) // CHUNK_REF_SIZE
         chunks = b"".join(one.reached(store, kept))
-        parts[one.manifest.service] = Meant(of, budget, one.touched_of(store, kept), chunks)
+        parts[one.manifest.service] = PartPlan(of, budget, one.touched_of(store, kept), chunks)
     generation, freed = commit_checkpoints(media, new, parts=parts)
     named = sum(meant.of for meant in parts.values())
-    return Written(generation, named, filled.written, freed, parts_written(media, set(parts)))
+    return WriteReport(generation, named, filled.written, freed, parts_written(media, set(parts)))
 
 
 def budget_on(media: Media) -> int | None:
@@ -136,7 +140,7 @@ def _others(media: Media, services: Collection[str]) -> int:
     return int(there * _bytes_each(media))
 
 
-def _has(media: Media, new: Sequence[Signed], budget: int) -> bool:
+def _has(media: Media, new: Sequence[SignedManifest], budget: int) -> bool:
     """Whether the medium has what such a budget brings already."""
     there = {(one.service, one.id): one for one in checkpoints_on(media)}
     for taken in new:
@@ -149,7 +153,7 @@ def _has(media: Media, new: Sequence[Signed], budget: int) -> bool:
     return bool(new)
 
 
-def _in_turn(store: Store, likely: Sequence[Likely]) -> Iterator[ChunkRef]:
+def _in_turn(store: Store, likely: Sequence[TouchForecast]) -> Iterator[ChunkRef]:
     """Class by class, within each by service."""
     for classes in zip(*(one.classes(store) for one in likely), strict=True):
         for references in classes:
@@ -169,7 +173,7 @@ def _require_room(store: Store, media: Media, first: Sequence[ChunkRef], budget:
         )
 
 
-class _Filling:
+class _BudgetCopier:
     """Copies what of `order` fits into a budget. count: how many chunks of it, from the first on,
     are on the medium then; written: bytes that were copied."""
 

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Mended:
+class RecoveryReport:
     """What `recover` did. generation: 0 where nothing was left to make one of.
 
     checkpoints: whole ones that the new generation names, by service. lost: those that are not
@@ -112,7 +112,9 @@ def verify_media(
         }
 
 
-def recover_media(root: Path, progress: Progress = silent, keys: SealKeys | None = None) -> Mended:
+def recover_media(
+    root: Path, progress: Progress = silent, keys: SealKeys | None = None
+) -> RecoveryReport:
     """Make a generation of what is whole, or as much of it as was meant to be, without the help of
     what is damaged.
 
@@ -136,7 +138,7 @@ def recover_media(root: Path, progress: Progress = silent, keys: SealKeys | None
             if old is None or old[0].age < manifest.age:
                 newest[manifest.service] = manifest, checkpoint
         generation = _commit_again(media, newest, nothing_lost=not lost)
-        return Mended(
+        return RecoveryReport(
             uuid=media.uuid,
             generation=generation,
             records=report.records,

@@ -25,11 +25,19 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 from chunkstore import MediaDamaged, Store
-from homeserver.media.budget import LeftOut, budget_on, write_part
-from homeserver.media.doubtful import Doubtful
+from homeserver.media.budget import MissingPart, budget_on, write_part
+from homeserver.media.unsealed import UnsealedPolicy
 from homeserver.services.service import Checkpoint, Service
 from images import SIGNATURE_NAMESPACE
-from media import Media, Relocated, SealKeys, Written, oldest_on, relocate, write_checkpoints
+from media import (
+    Media,
+    RelocationReport,
+    SealKeys,
+    WriteReport,
+    oldest_on,
+    relocate,
+    write_checkpoints,
+)
 from replay import Log, OperationsCut, OperationsDoubtful
 from satchel.errors import ConflictError
 from satchel.ids import OperationNumber
@@ -54,7 +62,7 @@ class MediaOfOthers(ConflictError):
 
 
 @dataclass(frozen=True)
-class Carried:
+class CarryReport:
     """What a checkpoint onto media did.
 
     reconciled: operations that home did not have. chunks: that the checkpoint names. media_bytes:
@@ -71,7 +79,7 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class Synced:
+class SyncReport:
     """What bringing home's newest checkpoints onto media did. checkpoints: their ids by service.
     left_out: by service, of which the medium has a part."""
 
@@ -81,7 +89,7 @@ class Synced:
     chunks: int
     media_bytes: int
     freed_bytes: int
-    left_out: dict[str, LeftOut]
+    left_out: dict[str, MissingPart]
 
 
 def carry(
@@ -89,9 +97,9 @@ def carry(
     store: Store,
     root: Path,
     progress: Progress = silent,
-    doubtful: Doubtful = Doubtful.REFUSE,
+    doubtful: UnsealedPolicy = UnsealedPolicy.REFUSE,
     keys: SealKeys | None = None,
-) -> Carried:
+) -> CarryReport:
     """Bring media mounted at `root` up to date with a new checkpoint of `service`.
 
     One call at a time on one medium. Raises MediaNotFound, MediaFull, MediaReadOnly, MediaGone,
@@ -106,7 +114,7 @@ def carry(
         service.wait_executed(service.last_logged)
         taken = service.checkpoint()
         written = _write(store, media, [(service, taken)], progress, budget_on(media))
-    return Carried(
+    return CarryReport(
         checkpoint=taken.manifest.id,
         operation=taken.manifest.operation,
         paused_seconds=taken.paused_seconds,
@@ -122,10 +130,10 @@ def sync(
     store: Store,
     root: Path,
     progress: Progress = silent,
-    doubtful: Doubtful = Doubtful.REFUSE,
+    doubtful: UnsealedPolicy = UnsealedPolicy.REFUSE,
     keys: SealKeys | None = None,
     budget: int | None = None,
-) -> Synced:
+) -> SyncReport:
     """Bring the newest checkpoints that home has of these services onto media, all at once.
 
     No machine is paused, none has to run. A service without a checkpoint is passed over. budget:
@@ -139,26 +147,28 @@ def sync(
         found = [(service, newest) for service in services if (newest := service.newest())]
         most = budget_on(media) if budget == 0 else budget
         written = _write(store, media, found, progress, most)
-    return Synced(
+    return SyncReport(
         checkpoints={service.name: newest.manifest.id for service, newest in found},
         reconciled=reconciled,
         generation=written.generation,
         chunks=written.chunks,
         media_bytes=written.media_bytes,
         freed_bytes=written.freed_bytes,
-        left_out={name: LeftOut.of(part) for name, part in written.parts.items()},
+        left_out={name: MissingPart.of(part) for name, part in written.parts.items()},
     )
 
 
 def defragment(
     store: Store, root: Path, progress: Progress = silent, keys: SealKeys | None = None
-) -> Relocated:
+) -> RelocationReport:
     """`relocate` on media at `root`, with what home has. Raises as that does, and MediaNotFound."""
     with Media.open(root, keys) as media:
         return relocate(media, store, progress)
 
 
-def reconcile(service: Service, media: Media, doubtful: Doubtful = Doubtful.REFUSE) -> int:
+def reconcile(
+    service: Service, media: Media, doubtful: UnsealedPolicy = UnsealedPolicy.REFUSE
+) -> int:
     """Log at home what only the log on the medium has; how many operations those were. A replica
     that runs at home executes them.
 
@@ -175,13 +185,13 @@ def reconcile(service: Service, media: Media, doubtful: Doubtful = Doubtful.REFU
     before = service.last_logged
     with Log.open(path, key=service.log_key, secret=media.log_secret(service.name)) as log:
         strange = {number for number in log.doubtful if number > before}
-        accepted = doubtful is Doubtful.ACCEPT or not strange
+        accepted = doubtful is UnsealedPolicy.ACCEPT or not strange
         stop = log.last + 1 if accepted else min(strange)
         known = max(min(before, log.last), log.first) - 1
         ours = takewhile(lambda one: one.number < stop, log.read(OperationNumber(max(known, 0))))
         while batch := list(islice(ours, RECONCILE_BATCH)):
             service.append(batch)
-        if doubtful is Doubtful.DROP and strange:
+        if doubtful is UnsealedPolicy.DROP and strange:
             _drop_from(log, OperationNumber(stop))
         elif not accepted:
             raise OperationsDoubtful(
@@ -226,7 +236,7 @@ def _write(
     new: Sequence[tuple[Service, Checkpoint]],
     progress: Progress,
     budget: int | None = None,
-) -> Written:
+) -> WriteReport:
     """Make a generation of these checkpoints and of what the medium has of other services."""
     for service, taken in new:
         _lead_log(service, media, taken.manifest.operation)

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from console import Desktop
+from console import DesktopNotifier
 from media import SealKeys, eject_media, require_sealed
 from satchel.errors import SatchelError
 from satchel.progress import Progress
 
 
 def sync_plugged(
-    root: Path, keys: SealKeys, sync: Callable[[Progress], dict[str, Any]], desktop: Desktop
+    root: Path, keys: SealKeys, sync: Callable[[Progress], dict[str, Any]], desktop: DesktopNotifier
 ) -> dict[str, Any]:
     """What `sync` did, and whether the medium is unmounted. Raises MediaInClear, and what `sync`
     and `eject_media` raise; the desktop is told why."""

@@ -24,16 +24,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from homeserver.media.carry import MediaOfOthers, reconcile, refuse_others
-from homeserver.media.doubtful import Doubtful
+from homeserver.media.unsealed import UnsealedPolicy
 from homeserver.services.service import Service
-from media import Media, Seal, SealedBefore, SealKeys, Sign, new_seal
+from media import Media, PreviousSeal, Seal, SealKeys, Sign, new_seal
 from replay import Log, remove_log
 from satchel.errors import UsageError
 from satchel.ids import OperationNumber
 
 
 @dataclass(frozen=True)
-class Rotated:
+class RotationReport:
     """What a rotation did. keys: that the medium has had; logs: copied; phrase: opens the medium
     from now on, and is written nowhere"""
 
@@ -49,8 +49,8 @@ def rotate(
     keys: SealKeys,
     public_keys: Sequence[str],
     sign: Sign,
-    doubtful: Doubtful = Doubtful.REFUSE,
-) -> Rotated:
+    doubtful: UnsealedPolicy = UnsealedPolicy.REFUSE,
+) -> RotationReport:
     """Give the medium at `root` a key for these SSH public keys, for home and for a phrase.
 
     services: all that home has. sign: what clients verify. One call at a time on one medium.
@@ -65,7 +65,7 @@ def rotate(
         for service in services:
             refuse_others(media, service)
             reconcile(service, media, doubtful)
-        new = new_seal(public_keys, sign=sign, before=SealedBefore(media.uuid, media.seal))
+        new = new_seal(public_keys, sign=sign, before=PreviousSeal(media.uuid, media.seal))
         _forget_abandoned(media, keys, services)
         keys.keep_next(media.uuid, new)
         stateful = [one for one in services if Log.exists(media.log_path(one.name))]
@@ -74,7 +74,7 @@ def rotate(
             _copy_log(service, old, new.seal)
         media.rotate(new, keys)
         _remove_logs(media, new.seal.before, [service.name for service in services])
-        return Rotated(media.uuid, len(new.seal.keys), len(stateful), new.phrase)
+        return RotationReport(media.uuid, len(new.seal.keys), len(stateful), new.phrase)
 
 
 def _log_of(service: Service, media: Media) -> Log:

@@ -10,7 +10,7 @@ from chunkstore import Store, TableRoot
 from homeserver.services.incoming import DeltaRefused
 from homeserver.services.service import Checkpoint, Service
 from images import SIGNATURE_NAMESPACE, Manifest
-from replica import Frozen, apply_delta, decode_delta
+from replica import MachineSnapshot, apply_delta, decode_delta
 from satchel.errors import ConflictError, StateError, UsageError
 from satchel.ids import CheckpointId
 from wire import signer_of
@@ -69,5 +69,5 @@ def take(
         if roots != volumes:
             why = "its blocks lead to other tables"
             raise DeltaRefused(f"a delta of {service.name} is not what it says", why=why)
-        frozen = Frozen(manifest.operation, store.import_bytes(delta.device_state), roots)
+        frozen = MachineSnapshot(manifest.operation, store.import_bytes(delta.device_state), roots)
         return service.keep(manifest, frozen)

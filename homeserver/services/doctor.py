@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from homeserver.services.machines import Prepared
+from homeserver.services.machines import PreparedReplica
 from images import Manifest
-from replay import Difference, Operation, Response, adapters, examine
+from replay import AnswerDifference, Operation, Response, adapters, examine
 from replica import Replica
 from satchel.errors import NotFoundError, SatchelError
 from satchel.ids import OperationNumber
@@ -37,7 +37,7 @@ class NothingToExamine(NotFoundError):
     """No kept checkpoint has later operations, or the service has no log."""
 
 
-class Copy:
+class DoctorReplica:
     """A fresh replica as the diagnosis sees it."""
 
     def __init__(self, replica: Replica) -> None:
@@ -59,7 +59,7 @@ class Copy:
 def diagnose(
     manifests: Sequence[Manifest],
     log_after: Callable[[OperationNumber], Sequence[Operation]],
-    resume: Callable[[Manifest], Prepared],
+    resume: Callable[[Manifest], PreparedReplica],
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """What examining a log has shown, from the first of the checkpoints that it leads on from.
@@ -71,11 +71,11 @@ def diagnose(
     manifest, operations = _choose(manifests, log_after)
 
     @contextmanager
-    def fresh() -> Iterator[Copy]:
+    def fresh() -> Iterator[DoctorReplica]:
         prepared = resume(manifest)
         try:
             prepared.start()
-            yield Copy(prepared.replica)
+            yield DoctorReplica(prepared.replica)
         finally:
             prepared.replica.stop()
 
@@ -102,7 +102,7 @@ def _choose(
     )
 
 
-def _describe(found: Difference, manifest: Manifest) -> dict[str, Any]:
+def _describe(found: AnswerDifference, manifest: Manifest) -> dict[str, Any]:
     label = adapters.for_kind(manifest.adapter["kind"]).label(found.operation)
     return {
         "operation": found.operation.number,

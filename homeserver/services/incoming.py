@@ -18,7 +18,7 @@ class DeltaRefused(IntegrityError):
     """The delta does not lead to the state that it names."""
 
 
-class Incoming:
+class IncomingDelta:
     """The delta that is coming in for one service, in a file. Thread-safe."""
 
     def __init__(self, path: Path) -> None:

@@ -24,7 +24,7 @@ class ServiceHeld(ConflictError):
         self.holder = holder
 
 
-class Lease:
+class ServiceLease:
     """Who holds a service, and until when. Thread-safe.
 
     A holder that was silent for `seconds` holds nothing. The lease is in memory: after a restart

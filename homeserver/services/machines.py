@@ -15,22 +15,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cell import Cells
 from chunkstore import Store, TableRoot
-from guestfiles import ShareHost
+from guestshares import ShareHost
+from homeserver.machine_options import MachineOptions
 from homeserver.services.records import ServiceRecord
-from homeserver.services.told import Told
+from homeserver.services.remote_touches import RemoteTouches
 from homeserver.services.visits import visit
-from homeserver.wishes import MachineWish
 from hypervisor import AUTO, Driver, MachineSpec, place
 from images import BuiltImage, Manifest, Rehearsal
-from overlay import Unpacked, local_resolver
 from replay import Adapter, Operation, adapters
 from replica import (
     BOOT_SECONDS,
     Access,
     DeltaMaker,
-    Frozen,
+    MachineSnapshot,
     Profile,
     Recorder,
     Replica,
@@ -42,8 +40,10 @@ from replica import (
     observed,
     sweep,
 )
+from sandbox import Cells
 from satchel.errors import NotFoundError, SatchelError, StateError
 from satchel.ids import BLOCK_SIZE, OperationNumber, ReplicaId
+from volumes import RawBlocks, local_resolver
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class HomeClosing(StateError):
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedReplica:
     """A replica that has not been started, what watches it, what starts it, and what its manifests
     say about operations."""
 
@@ -81,7 +81,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Learnt:
+class CheckpointHints:
     """Blobs that go with a checkpoint; no working set where the copy failed."""
 
     profile: TableRoot | None = None
@@ -97,8 +97,8 @@ class Machines:
         driver: Driver,
         run_dir: Path,
         images: Path,
-        unpacked: Unpacked,
-        wish: MachineWish,
+        unpacked: RawBlocks,
+        wish: MachineOptions,
         shares: Callable[[str], ShareHost] | None = None,
         copies: Callable[[str], ShareHost | None] | None = None,
         cells: Cells | None = None,
@@ -126,7 +126,7 @@ class Machines:
         """Within it no prune takes what is made, until it has a name. See Store.making."""
         return self._store.making()
 
-    def first_boot(self, record: ServiceRecord, *, timeout: float | None = None) -> Prepared:
+    def first_boot(self, record: ServiceRecord, *, timeout: float | None = None) -> PreparedReplica:
         """Of the service's image as it is now; its start may take `timeout` seconds, by default
         `boot_seconds`, and for a whole disk DISK_BOOTS times as long. Raises ImageNotBuilt,
         ImageDamaged, MachineUnsupported."""
@@ -145,11 +145,11 @@ class Machines:
                 disks[AGENT_DISK] = self._store.import_file(image.agent_disk)
             replica.boot(disks, image.boot(spec), recorder, timeout=seconds)
 
-        return Prepared(replica, recorder, start, adapter)
+        return PreparedReplica(replica, recorder, start, adapter)
 
     def resume(
         self, manifest: Manifest, record: ServiceRecord, *, performs: bool = False
-    ) -> Prepared:
+    ) -> PreparedReplica:
         """From a checkpoint, for which the image is not needed any more. performs: it is home's one
         replica of that service, and may do what its guest asks of shares. Raises
         MachineUnsupported."""
@@ -157,19 +157,19 @@ class Machines:
         spec = place(self._driver, MachineSpec.from_json(manifest.machine), wish)
         shares = self._shares if performs else self._copies
         replica = self._new(manifest.service, spec, manifest.adapter, shares)
-        frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
+        frozen = MachineSnapshot(manifest.operation, manifest.device_state, manifest.volumes)
 
         recorder = self._recorder(replica)
 
         def start() -> None:
             replica.resume(frozen, recorder, self._store.read, timeout=RESUME_SECONDS)
 
-        return Prepared(replica, recorder, start, manifest.adapter)
+        return PreparedReplica(replica, recorder, start, manifest.adapter)
 
     def deltas(self, replica: Replica) -> DeltaMaker:
         """What makes deltas of a running replica."""
 
-        def freeze(hold: bool) -> Frozen:
+        def freeze(hold: bool) -> MachineSnapshot:
             return replica.checkpoint(hold=hold)
 
         return DeltaMaker(self._store, freeze, replica.go_on, replica.run_dir)
@@ -177,15 +177,15 @@ class Machines:
     def learn(
         self,
         record: ServiceRecord,
-        prepared: Prepared,
-        frozen: Frozen,
+        prepared: PreparedReplica,
+        frozen: MachineSnapshot,
         before: Manifest | None,
-        told: Told,
-    ) -> Learnt:
+        told: RemoteTouches,
+    ) -> CheckpointHints:
         """What goes with a new checkpoint, of the profile of the checkpoint before, of what the
         replica has touched since, of what a copy of the new checkpoint touches, and of what home
         was told of machines elsewhere. Never raises a SatchelError: a checkpoint does without."""
-        learnt = Learnt()
+        learnt = CheckpointHints()
         try:
             profile = self._profile(before, frozen)
             profile = observed(profile, prepared.recorder.take(profile.runs), time.time())
@@ -194,7 +194,7 @@ class Machines:
             sizes = {name: root.size for name, root in frozen.volumes.items()}
             for elsewhere in told.take(sizes, time.time()):
                 profile = observed(profile, elsewhere, time.time())
-            learnt = Learnt(self._store.import_bytes(encode_profile(profile)))
+            learnt = CheckpointHints(self._store.import_bytes(encode_profile(profile)))
             if touched is not None:
                 read = functools.partial(_content, self._store, frozen)
                 blob = encode_working_set(profile.foreseen(), read)
@@ -203,11 +203,11 @@ class Machines:
             logger.warning("little is learnt of %s: %s", record.name, error)
         return learnt
 
-    def learnt_before(self, parent: Manifest | None, frozen: Frozen) -> Learnt:
+    def learnt_before(self, parent: Manifest | None, frozen: MachineSnapshot) -> CheckpointHints:
         """What goes with a later state of the machine of a checkpoint, where nothing more is learnt
         of it. The working set is what was foreseen before, as it is now. A carried machine, which
         somebody waits for, does without."""
-        learnt = Learnt(parent.profile if parent else None)
+        learnt = CheckpointHints(parent.profile if parent else None)
         if parent is None or parent.working_set is None or "carry" in parent.adapter:
             return learnt
         try:
@@ -218,7 +218,7 @@ class Machines:
             logger.warning("no working set of a copy of %s: %s", parent.service, error)
             return learnt
 
-    def _profile(self, manifest: Manifest | None, frozen: Frozen) -> Profile:
+    def _profile(self, manifest: Manifest | None, frozen: MachineSnapshot) -> Profile:
         if manifest is None or manifest.profile is None:
             return Profile()
         try:
@@ -228,7 +228,7 @@ class Machines:
             return Profile()
 
     def _rehearse(
-        self, record: ServiceRecord, prepared: Prepared, frozen: Frozen
+        self, record: ServiceRecord, prepared: PreparedReplica, frozen: MachineSnapshot
     ) -> list[Access] | None:
         """Resume a copy of a new checkpoint and use it a little: what it touched; None if it
         failed, or has shares, which no copy may touch. The copy is thrown away, so what the
@@ -314,7 +314,7 @@ class Machines:
         )
         return replace(place(self._driver, spec, wanted), portable=recipe.portable)
 
-    def _wish_for(self, record: ServiceRecord) -> MachineWish:
+    def _wish_for(self, record: ServiceRecord) -> MachineOptions:
         return record.machine.over(self._wish)
 
     def _image(self, record: ServiceRecord) -> BuiltImage:
@@ -332,7 +332,7 @@ def _rotated(requests: tuple[Rehearsal, ...], turns: int) -> tuple[Rehearsal, ..
     return requests[start:] + requests[:start]
 
 
-def _content(store: Store, frozen: Frozen, run: Run) -> bytes:
+def _content(store: Store, frozen: MachineSnapshot, run: Run) -> bytes:
     start, length = run.first * BLOCK_SIZE, run.count * BLOCK_SIZE
     return store.read(frozen.volumes[run.volume], start, length)
 

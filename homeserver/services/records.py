@@ -21,8 +21,8 @@ from operator import attrgetter
 from pathlib import Path
 
 from chunkstore import Catalog, Store, TableRoot
-from homeserver.shelf import Shelf
-from homeserver.wishes import ANYTHING, MachineWish
+from homeserver.machine_options import ANYTHING, MachineOptions
+from homeserver.registry import Registry
 from images import Manifest, ManifestInvalid
 from satchel.errors import IntegrityError, NotFoundError, SatchelError
 from satchel.files import sync_folder, write_durably
@@ -56,7 +56,7 @@ class ServiceRecord:
     image: str
     created: str
     stateful: bool
-    machine: MachineWish = ANYTHING
+    machine: MachineOptions = ANYTHING
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,17 @@ class NewService:
 
     name: str
     image: str
-    machine: MachineWish = ANYTHING
+    machine: MachineOptions = ANYTHING
 
 
-class ServiceShelf(Shelf[ServiceRecord]):
+class ServiceRegistry(Registry[ServiceRecord]):
     """The folder of all services. One process at a time; not thread-safe. The chunks of a service
     that is removed stay until the next prune."""
 
     kind, record, version, damaged = "service", ServiceRecord, 2, RecordDamaged
 
     @classmethod
-    def beside(cls, store: Path) -> ServiceShelf:
+    def beside(cls, store: Path) -> ServiceRegistry:
         """The services of the home whose store that is, however it is spelled: none if it is the
         store of no home."""
         return cls(store.resolve().parent / "services")
@@ -83,8 +83,8 @@ class ServiceShelf(Shelf[ServiceRecord]):
     def roots(self) -> list[TableRoot]:
         """The roots of every checkpoint of every service: what a prune must keep.
 
-        Raises as `CheckpointShelf.all` does: a prune must not overlook one. What is not there any
-        more is gone for good: it cannot come back after a power cut.
+        Raises as `CheckpointRegistry.all` does: a prune must not overlook one. What is not there
+        any more is gone for good: it cannot come back after a power cut.
         """
         for folder in (self.root, *self.root.glob("*"), *self.root.glob("*/checkpoints")):
             if folder.is_dir():
@@ -96,8 +96,8 @@ class ServiceShelf(Shelf[ServiceRecord]):
             for root in manifest.roots()
         ]
 
-    def checkpoints(self, name: str) -> CheckpointShelf:
-        return CheckpointShelf(self.folder(name) / "checkpoints")
+    def checkpoints(self, name: str) -> CheckpointRegistry:
+        return CheckpointRegistry(self.folder(name) / "checkpoints")
 
     def log_path(self, name: str) -> Path:
         return self.folder(name) / "log"
@@ -106,7 +106,7 @@ class ServiceShelf(Shelf[ServiceRecord]):
         return self.folder(name) / "calls"
 
 
-class CheckpointShelf:
+class CheckpointRegistry:
     """Signed manifests of one service, in a folder at home or on media.
 
     Whatever else is in the folder is nothing of ours. Signatures are kept, not verified.
@@ -204,5 +204,5 @@ class CheckpointShelf:
 
 def needed_roots(store: Store) -> list[TableRoot]:
     """The roots of all volumes of a store, and of all checkpoints of the home beside it: what a
-    prune must keep. Raises as `Catalog.roots` and `ServiceShelf.roots` do."""
-    return [*Catalog(store).roots(), *ServiceShelf.beside(store.path).roots()]
+    prune must keep. Raises as `Catalog.roots` and `ServiceRegistry.roots` do."""
+    return [*Catalog(store).roots(), *ServiceRegistry.beside(store.path).roots()]

@@ -22,19 +22,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from homeserver.retention import Verdict, require_policy
+from homeserver.retention import RetentionVerdict, require_policy
 from homeserver.services.doctor import NothingToExamine, diagnose
-from homeserver.services.incoming import Incoming
-from homeserver.services.lease import Lease
-from homeserver.services.machines import Learnt, Machines, Prepared
-from homeserver.services.records import CheckpointShelf, ServiceRecord
-from homeserver.services.told import Told
+from homeserver.services.incoming import IncomingDelta
+from homeserver.services.lease import ServiceLease
+from homeserver.services.machines import CheckpointHints, Machines, PreparedReplica
+from homeserver.services.records import CheckpointRegistry, ServiceRecord
+from homeserver.services.remote_touches import RemoteTouches
 from homeserver.settings import HomeSettings
 from hypervisor import MachineUnsupported
 from images import SIGNATURE_NAMESPACE, Freshness, Manifest
-from media import Signed
-from replay import Begun, Early, Log, Operation, OperationGap, OperationsCut, Response, kept_key
-from replica import DeltaMaker, Frozen, Replica, ReplicaFailed, ReplicaState
+from media import SignedManifest
+from replay import (
+    AnswerPreview,
+    Log,
+    LongAnswerStart,
+    Operation,
+    OperationGap,
+    OperationsCut,
+    Response,
+    kept_key,
+)
+from replica import DeltaMaker, MachineSnapshot, Replica, ReplicaFailed, ReplicaState
 from satchel.errors import (
     ConflictError,
     NotFoundError,
@@ -43,10 +52,10 @@ from satchel.errors import (
     UnavailableError,
 )
 from satchel.ids import CheckpointId, OperationNumber
-from satchel.moments import moment_after
 from satchel.progress import Progress, silent
-from satchel.retention import Policy, select
+from satchel.retention import RetentionPolicy, select
 from satchel.spans import Spans
+from satchel.timestamps import timestamp_after
 from wire import HOME_REPLICA, STATEMENT_NAMESPACE, Identity, SignedStatement, Statement
 
 logger = logging.getLogger(__name__)
@@ -58,7 +67,7 @@ ANSWER_BYTES_KEPT = 64 << 20
 OPERATION_BYTES = 32 << 20
 """Bytes of logged operations that are given at once; one always is."""
 
-_LOOK_SECONDS = 0.5
+_MACHINE_POLL_SECONDS = 0.5
 """How long a machine that ended by itself may stay unnoticed."""
 
 
@@ -80,7 +89,7 @@ class NotExecutedYet(UnavailableError):
 
 
 class LogFollower(Protocol):
-    """Goes by what the log of a service has; `homeserver.calls`."""
+    """Goes by what the log of a service has; `homeserver.guests`."""
 
     def logged(self, service: str) -> None:
         """There are more operations."""
@@ -110,7 +119,7 @@ class ServiceView:
 
 
 @dataclass(frozen=True)
-class Checkpoint(Signed):
+class Checkpoint(SignedManifest):
     """A checkpoint that was taken, and how long the machine stood still for it."""
 
     paused_seconds: float = 0.0
@@ -122,7 +131,7 @@ class Service:
     def __init__(
         self,
         record: ServiceRecord,
-        shelf: CheckpointShelf,
+        shelf: CheckpointRegistry,
         log: Log | None,
         machines: Machines,
         identity: Identity,
@@ -133,7 +142,7 @@ class Service:
         IntegrityError for a key of the log that is none."""
         self.record = record
         self.shelf = shelf
-        self.lease = Lease(record.name, settings.lease_seconds)
+        self.lease = ServiceLease(record.name, settings.lease_seconds)
         self._log = log
         self._machines = machines
         self._identity = identity
@@ -144,12 +153,12 @@ class Service:
         self._changed = threading.Condition()
         self._answers = _Answers()
         self._executed = OperationNumber(0)
-        self._prepared: Prepared | None = None
+        self._prepared: PreparedReplica | None = None
         self._executor: threading.Thread | None = None
         self._failure: str | None = None
         self._deltas: tuple[Replica, DeltaMaker] | None = None
-        self.told = Told()
-        self.incoming = Incoming(shelf.root.parent / "delta.part")
+        self.told = RemoteTouches()
+        self.incoming = IncomingDelta(shelf.root.parent / "delta.part")
         self.log_key = kept_key(shelf.root.parent / "log.key") if log else None
         """What seals this service's log on media. Home's clients have it, and nobody else."""
 
@@ -239,13 +248,13 @@ class Service:
             if response:
                 yield response
 
-    def answer_early(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:
+    def answer_early(self, operations: Sequence[Operation]) -> Iterator[Response | AnswerPreview]:
         """As `answer`, and before each response what the replica says meanwhile, if there is one.
         Without one they are logged all the same."""
         prepared, responses = self._prepared, self.answer(operations)
         return prepared.replica.early.before(responses) if prepared else responses
 
-    def answer_long(self, operations: Sequence[Operation]) -> Iterator[Response | Begun]:
+    def answer_long(self, operations: Sequence[Operation]) -> Iterator[Response | LongAnswerStart]:
         """As `answer`, and before a long response that it has begun."""
         prepared, responses = self._prepared, self.answer(operations)
         return prepared.replica.long.before(operations, responses) if prepared else responses
@@ -322,7 +331,7 @@ class Service:
                         why=f"the replica is at operation {self._executed}",
                         fix="ask again later with the same number",
                     )
-                self._changed.wait(timeout=_LOOK_SECONDS)
+                self._changed.wait(timeout=_MACHINE_POLL_SECONDS)
 
     def operations(self, after: OperationNumber, limit: int) -> list[Operation]:
         """The logged operations after that number, at most `limit` of them and not too much.
@@ -362,24 +371,24 @@ class Service:
             learnt = self._machines.learnt_before(parent, frozen)
             return self._keep(parent, frozen, machine, prepared.adapter, learnt)
 
-    def keep(self, parent: Manifest, frozen: Frozen) -> Checkpoint:
+    def keep(self, parent: Manifest, frozen: MachineSnapshot) -> Checkpoint:
         """Sign and keep a later state of a machine whose checkpoint `parent` is; what was learnt of
         that still goes for it. Durable on return."""
-        learnt = Learnt(parent.profile)  # the content of a working set is outdated
+        learnt = CheckpointHints(parent.profile)  # the content of a working set is outdated
         with self._life:
             return self._keep(parent, frozen, parent.machine, parent.adapter, learnt)
 
     def _keep(
         self,
         parent: Manifest | None,
-        frozen: Frozen,
+        frozen: MachineSnapshot,
         machine: Mapping[str, Any],
         adapter: Mapping[str, Any],
-        learnt: Learnt,
+        learnt: CheckpointHints,
     ) -> Checkpoint:
         """Called with `_life`."""
         latest = self.shelf.latest()
-        created = moment_after([latest.created] if latest else [])
+        created = timestamp_after([latest.created] if latest else [])
         manifest = Manifest(
             service=self.name,
             parent=parent.id if parent else None,
@@ -423,7 +432,7 @@ class Service:
                 return list(self._log.read(number)) if self._log else ()
             return ()
 
-        def fresh(manifest: Manifest) -> Prepared:
+        def fresh(manifest: Manifest) -> PreparedReplica:
             return self._machines.resume(manifest, self.record)
 
         return diagnose(self.shelf.all(), log_after, fresh, progress)
@@ -440,7 +449,7 @@ class Service:
                 self._deltas = (replica, self._machines.deltas(replica))
             return self._deltas[1]
 
-    def forget(self, policy: Policy, *, dry_run: bool = False) -> list[Verdict]:
+    def forget(self, policy: RetentionPolicy, *, dry_run: bool = False) -> list[RetentionVerdict]:
         """Forget the checkpoints that a policy does not keep, never the newest; what it says of
         each, the newest first. Raises UsageError for a policy that keeps nothing."""
         require_policy(policy)
@@ -450,7 +459,7 @@ class Service:
             for index, (manifest, kept) in enumerate(chosen):
                 reasons = kept or (("newest",) if index == 0 else ())
                 verdicts.append(
-                    Verdict("service", self.name, manifest.id, manifest.created, reasons)
+                    RetentionVerdict("service", self.name, manifest.id, manifest.created, reasons)
                 )
             if not dry_run:
                 self.shelf.keep([CheckpointId(v.version) for v in verdicts if v.kept])
@@ -480,7 +489,7 @@ class Service:
             fix="end one of them; the log at home is the one that counts",
         )
 
-    def _present(self) -> Prepared:
+    def _present(self) -> PreparedReplica:
         """The replica, even one that is starting. Raises NotLaunched, ReplicaFailed."""
         prepared = self._prepared
         if prepared is not None:
@@ -490,13 +499,13 @@ class Service:
             raise ReplicaFailed(f"service {self.name} is down at home", why=self._failure, fix=fix)
         raise NotLaunched(self.name)
 
-    def _ready(self) -> Prepared:
+    def _ready(self) -> PreparedReplica:
         prepared = self._present()
         if prepared.replica.state is ReplicaState.STARTING:
             raise UnavailableError(f"service {self.name} is starting", fix="ask again later")
         return prepared
 
-    def _prepare(self, latest: Manifest | None) -> Prepared:
+    def _prepare(self, latest: Manifest | None) -> PreparedReplica:
         try:
             if latest is None:
                 return self._machines.first_boot(self.record)
@@ -505,7 +514,7 @@ class Service:
             self._failure = str(error)
             raise
 
-    def _start(self, prepared: Prepared) -> None:
+    def _start(self, prepared: PreparedReplica) -> None:
         self._failure = None
         self._prepared = prepared
         try:
@@ -554,7 +563,7 @@ class Service:
         with self._changed:
             ended = replica.state is not ReplicaState.READY
             if not ended and self.last_logged <= replica.last:
-                self._changed.wait(_LOOK_SECONDS)
+                self._changed.wait(_MACHINE_POLL_SECONDS)
         if self._log is None or self.last_logged <= replica.last:
             return
         for operation in self._log.read(replica.last):

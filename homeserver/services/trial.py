@@ -26,19 +26,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cell import Cells
 from chunkstore import Store
-from homeserver.services.doctor import EXCERPT_BYTES, Copy, excerpt
+from homeserver.machine_options import MachineOptions
+from homeserver.services.doctor import EXCERPT_BYTES, DoctorReplica, excerpt
 from homeserver.services.machines import Machines, operation_of
 from homeserver.services.records import ServiceRecord
-from homeserver.wishes import MachineWish
 from hypervisor import Driver
 from images import TIERS, BuiltImage, Rehearsal, Tier, tiered
-from overlay import Unpacked
-from replay import Difference, Operation, adapters, explain
+from replay import AnswerDifference, Operation, adapters, explain
+from sandbox import Cells
 from satchel.ids import OperationNumber
-from satchel.moments import written_now
 from satchel.progress import Progress, silent
+from satchel.timestamps import timestamp_now
+from volumes import RawBlocks
 
 ROUNDS = 2
 """How often the recipe's requests are played: the second time finds what the first has left."""
@@ -50,7 +50,7 @@ _BY = {"preload": "a library is preloaded", "notifier": "the kernel asks the age
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TrialVerdict:
     """What a trial has found.
 
     contract:   `replay` or `carry`, as in a recipe
@@ -80,14 +80,14 @@ class _Run:
     digest: str
 
 
-class Trial:
+class ImageTrial:
     """Of one built image. It has a store of its own and leaves nothing."""
 
     def __init__(
         self,
         folder: Path,
         driver: Driver,
-        wish: MachineWish,
+        wish: MachineOptions,
         *,
         cells: Cells | None = None,
         timeout: float | None,
@@ -103,7 +103,7 @@ class Trial:
         self._progress, self._done = progress, 0
         self._operations = _operations(self.image)
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> TrialVerdict:
         """Boot it and say. Raises what booting raises: ReplicaFailed with the console's last words
         where the service does not listen."""
         with tempfile.TemporaryDirectory(prefix=".try-", dir=self._folder.parent) as name:
@@ -111,13 +111,13 @@ class Trial:
             if self.image.recipe.carried:
                 with self._machine(self._folder, scratch / "carried"):
                     why = "its recipe says so; it was booted, and it listens"
-                return Verdict("carry", (), 0, why)
+                return TrialVerdict("carry", (), 0, why)
             found = self._differs(self._folder, scratch / "as-it-is")
             if not found:
                 why = "two machines gave the same answers and had the same state"
                 recipe = self.image.recipe
                 tier = recipe.tier if recipe.needs else AS_IT_IS
-                return Verdict("replay", (), len(self._operations), why, tier=tier)
+                return TrialVerdict("replay", (), len(self._operations), why, tier=tier)
             last = found
             for tier in self._tiers():
                 folder = scratch / tier / self._folder.name
@@ -134,21 +134,21 @@ class Trial:
         recipe, tiers = self.image.recipe, list(TIERS)
         return tiers[tiers.index(recipe.tier) + 1 :] if recipe.needs else tiers
 
-    def _needs(self, tier: Tier, found: Difference | str) -> Verdict:
+    def _needs(self, tier: Tier, found: AnswerDifference | str) -> TrialVerdict:
         why = f"its answers are the same where clocks and randomness come from the log: {_BY[tier]}"
         carry = self._carry(found)
         return dataclasses.replace(carry, contract="replay", needs=TIERS[tier], tier=tier, why=why)
 
-    def _carry(self, found: Difference | str) -> Verdict:
+    def _carry(self, found: AnswerDifference | str) -> TrialVerdict:
         played = len(self._operations)
         if isinstance(found, str):
-            return Verdict("carry", (), played, found)
+            return TrialVerdict("carry", (), played, found)
         label = adapters.for_kind(self.image.recipe.adapter_kind).label(found.operation)
         first, second = _excerpts(found.first, found.second)
         why = f"two machines answered differently, likely because of {found.cause.value}"
-        return Verdict("carry", (), played, f"{why}: {found.evidence}", label, first, second)
+        return TrialVerdict("carry", (), played, f"{why}: {found.evidence}", label, first, second)
 
-    def _differs(self, folder: Path, scratch: Path) -> Difference | str | None:
+    def _differs(self, folder: Path, scratch: Path) -> AnswerDifference | str | None:
         """Where two machines of the image in `folder` part, if they do."""
         runs: list[_Run] = []
         for number in range(2):
@@ -160,7 +160,7 @@ class Trial:
                 runs.append(_Run(answers, copy.replica.digest(list(self.image.recipe.state))))
         numbers = itertools.count()
 
-        def fresh() -> AbstractContextManager[Copy]:
+        def fresh() -> AbstractContextManager[DoctorReplica]:
             return self._machine(folder, scratch / f"again-{next(numbers)}")
 
         for index, (one, other) in enumerate(zip(runs[0].answers, runs[1].answers, strict=True)):
@@ -172,15 +172,15 @@ class Trial:
         return None
 
     @contextmanager
-    def _machine(self, folder: Path, scratch: Path) -> Iterator[Copy]:
+    def _machine(self, folder: Path, scratch: Path) -> Iterator[DoctorReplica]:
         """A machine of the image in `folder` that has just booted."""
         scratch.mkdir(parents=True)
-        record = ServiceRecord(self.image.recipe.name, folder.name, written_now(), True)
+        record = ServiceRecord(self.image.recipe.name, folder.name, timestamp_now(), True)
         with (
             Store.create(scratch / "store") as store,
             tempfile.TemporaryDirectory(prefix="satchel-try-") as run,
         ):
-            unpacked = Unpacked(scratch, UNPACKED_BYTES)
+            unpacked = RawBlocks(scratch, UNPACKED_BYTES)
             machines = Machines(
                 store,
                 self._driver,
@@ -194,7 +194,7 @@ class Trial:
                 prepared = machines.first_boot(record, timeout=self._timeout)
                 prepared.start()
                 self._step()
-                yield Copy(prepared.replica)
+                yield DoctorReplica(prepared.replica)
             finally:
                 machines.close()
 
@@ -231,6 +231,6 @@ def _excerpts(first: bytes, second: bytes) -> tuple[str, str]:
     return excerpt(first[start:]), excerpt(second[start:])
 
 
-def to_json(verdict: Verdict) -> dict[str, Any]:
+def to_json(verdict: TrialVerdict) -> dict[str, Any]:
     """The verdict in JSON types."""
     return {**dataclasses.asdict(verdict), "needs": list(verdict.needs)}

@@ -23,7 +23,7 @@ WORDS = b"HEAD / HTTP/1.0\r\n\r\n"
 ANSWER_SECONDS = 8.0
 """How long a service may take to answer that, or to end the connection."""
 
-_LOOK_SECONDS = 0.1
+_HANGUP_POLL_SECONDS = 0.1
 
 
 def visit(
@@ -58,6 +58,6 @@ def visit(
 def _answered(connection: socket.socket, lost: threading.Event) -> bool:
     deadline = time.monotonic() + ANSWER_SECONDS
     while not lost.is_set() and time.monotonic() < deadline:
-        if readable([connection], _LOOK_SECONDS):
+        if readable([connection], _HANGUP_POLL_SECONDS):
             return True
     return False

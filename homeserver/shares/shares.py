@@ -13,22 +13,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from homeserver.shares.shelf import ShareShelf
+from homeserver.shares.registry import ShareRegistry
 from satchel.errors import ConflictError, NotFoundError, SatchelError, StateError
 from shares.home import (
     LEASES,
     Channel,
     FaultDetector,
     NodeRecord,
+    NodeRegistry,
     Open,
-    Reception,
     Share,
     ShareRecord,
     share_status,
 )
-from shares.node import Join
+from shares.node import JoinRequest
 from shares.protocol import NodeId
-from wire import Duplex, Listener
+from wire import ConversationListener, Duplex
 
 log = logging.getLogger(__name__)
 
@@ -38,28 +38,29 @@ class Shares:
 
     def __init__(
         self,
-        shelf: ShareShelf,
+        shelf: ShareRegistry,
         socket: Path,
         lease: float,
         detector: FaultDetector = LEASES,
     ) -> None:
         """Open every share and listen. A share that cannot be opened is logged and left out.
 
-        lease: seconds; detector: says when home goes on without a node. Raises what Listener does.
+        lease: seconds; detector: says when home goes on without a node. Raises what
+        ConversationListener does.
         """
         self._detector = detector
         self._shelf = shelf
         self._lease = lease
         self._lock = threading.RLock()
         self._shares: dict[str, Share] = {}
-        self._reception = Reception(self._find, Duplex, shelf.nodes(), self._keep_nodes)
+        self._reception = NodeRegistry(self._find, Duplex, shelf.nodes(), self._keep_nodes)
         for name in shelf.names():
             try:
                 self._open(shelf.get(name))
             except (SatchelError, OSError) as error:
                 log.error("share %s: %s", name, error)
         try:
-            self._listener = Listener(socket, self._welcome)
+            self._listener = ConversationListener(socket, self._welcome)
         except BaseException:
             self._close_all()
             raise
@@ -182,9 +183,9 @@ class Shares:
             log.error("the nodes of shares are not kept: %s", error)
 
     def welcome(
-        self, hello: bytes, admit: Callable[[Join], Join], open_channel: Open
+        self, hello: bytes, admit: Callable[[JoinRequest], JoinRequest], open_channel: Open
     ) -> tuple[bytes, Channel | None, int]:
-        """A node that comes by another socket than the owner's; as `Reception.welcome`."""
+        """A node that comes by another socket than the owner's; as `NodeRegistry.welcome`."""
         return self._reception.welcome(hello, admit, open_channel)
 
     def end_node(self, share: str, node: int, why: str, *, handed_over: bool = False) -> None:

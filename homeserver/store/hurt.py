@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunkstore import Catalog, ChunkInvalid, ChunkMissing, Store, TableRoot, VerifyReport
-from homeserver.services.records import ServiceShelf
+from homeserver.services.records import ServiceRegistry
 from satchel.errors import SatchelError
 from satchel.ids import CHUNK_REF_SIZE
 
 
 @dataclass(frozen=True)
-class Need:
+class RequiredObject:
     """A named thing that has to be whole. kind: `volume` or `checkpoint`."""
 
     kind: str
@@ -25,21 +25,21 @@ class Need:
     roots: tuple[TableRoot, ...]
 
 
-def needs_of(store: Store) -> tuple[list[Need], list[dict[str, Any]]]:
+def needs_of(store: Store) -> tuple[list[RequiredObject], list[dict[str, Any]]]:
     """Everything that has a name in a store and in the home beside it; and what is hurt because
     its name or its manifest cannot be read."""
     volumes, damaged = Catalog(store).survey()
-    needs = [Need("volume", e.name, e.version, (e.root,)) for e in volumes]
+    needs = [RequiredObject("volume", e.name, e.version, (e.root,)) for e in volumes]
     hurt = [
         _hurt("volume", *label.partition("@")[::2], str(error)) for label, error in damaged.items()
     ]
-    shelf = ServiceShelf.beside(store.path)
+    shelf = ServiceRegistry.beside(store.path)
     for name in shelf.names():
         checkpoints = shelf.checkpoints(name)
         for checkpoint in checkpoints.ids():
             try:
                 roots = tuple(checkpoints.get(checkpoint).roots())
-                needs.append(Need("checkpoint", name, checkpoint, roots))
+                needs.append(RequiredObject("checkpoint", name, checkpoint, roots))
             except SatchelError as error:
                 if checkpoint in checkpoints.ids():  # else it has just been forgotten
                     hurt.append(_hurt("checkpoint", name, checkpoint, str(error)))
@@ -68,7 +68,7 @@ def count_lost(store: Store, report: VerifyReport) -> None:
             store.get(ref)
 
 
-def lacking(store: Store, needs: Sequence[Need]) -> list[dict[str, Any]]:
+def lacking(store: Store, needs: Sequence[RequiredObject]) -> list[dict[str, Any]]:
     """Which of these lack chunks, and how many that are known of; behind a lost page there may be
     more."""
     return [

@@ -38,7 +38,7 @@ Fetch = Callable[[bytes], bytes]
 
 
 @dataclass(frozen=True)
-class Source:
+class RepairSource:
     """Somebody who may have what is lost. label: as the user named it."""
 
     label: str
@@ -46,7 +46,7 @@ class Source:
 
 
 @dataclass
-class Repaired:
+class RepairReport:
     """What a repair found and did.
 
     records: whole ones that were read. lost: chunks that were, and how many of them each source
@@ -66,7 +66,9 @@ class Repaired:
         return not self.hurt
 
 
-def repair(store: Store, sources: Sequence[Source], progress: Progress = silent) -> Repaired:
+def repair(
+    store: Store, sources: Sequence[RepairSource], progress: Progress = silent
+) -> RepairReport:
     """Read all of a store, and take from the sources what is lost. What was damaged on disk is
     gone from it afterwards where nothing is lost any more. `progress` goes over the store first,
     then, from 0 again, over what is lost.
@@ -74,7 +76,7 @@ def repair(store: Store, sources: Sequence[Source], progress: Progress = silent)
     Raises StoreFull, StoreDenied; a source that fails is passed over, and logged.
     """
     report = store.verify(progress)
-    done = Repaired(records=report.records)
+    done = RepairReport(records=report.records)
     count_lost(store, report)
     needs, done.hurt = needs_of(store)
     roots = [root for need in needs for root in need.roots]
@@ -96,25 +98,25 @@ def repair(store: Store, sources: Sequence[Source], progress: Progress = silent)
 
 
 @contextmanager
-def open_source(text: str, keys: SealKeys | None = None) -> Iterator[Source]:
+def open_source(text: str, keys: SealKeys | None = None) -> Iterator[RepairSource]:
     """The store, medium or peer that a user means: a folder, a UUID, a socket, or
     `ssh://USER@HOST[:PORT]`. Raises NotFoundError, StoreLocked, UsageError, and what
     links raise."""
     path = Path(text)
     if text.startswith("ssh://"):
         with _far(text) as local, HttpClient(local, peer=text) as http:
-            yield Source(text, ChunkClient(http).fetch)
+            yield RepairSource(text, ChunkClient(http).fetch)
     elif (path / "store.json").exists():
         with Store.open_to_read(path) as store:
-            yield Source(text, store.records)
+            yield RepairSource(text, store.records)
     elif path.exists() and S_ISSOCK(path.stat().st_mode):
         with HttpClient(path, peer=text) as http:
-            yield Source(text, ChunkClient(http).fetch)
+            yield RepairSource(text, ChunkClient(http).fetch)
     elif path.exists() and not (path / "satchel").is_dir():
         raise NotFoundError(f"{text} has no chunks", why="it is not a store, a medium or a socket")
     else:
         with Media.open(find_media(text), keys) as media:
-            yield Source(text, media.records)
+            yield RepairSource(text, media.records)
 
 
 @contextmanager
@@ -138,7 +140,11 @@ def _far(url: str) -> Iterator[Path]:
 
 
 def _take(
-    store: Store, source: Source, wanted: set[ChunkRef], done: Repaired, progress: Progress
+    store: Store,
+    source: RepairSource,
+    wanted: set[ChunkRef],
+    done: RepairReport,
+    progress: Progress,
 ) -> int:
     """How many of those that are absent a source gave. What it gives wrong is not asked again."""
     left = sorted(_absent(store, wanted))

@@ -21,7 +21,7 @@ PAUSE_SECONDS = 600.0
 """Between two looks; one that finds nothing to do reads the index once."""
 
 
-class _Stopped(Exception):
+class _SettlingStopped(Exception):
     """Raised out of the progress of a settling that is to end, or to make way."""
 
 
@@ -63,7 +63,7 @@ class BackgroundSettling:
             wait = self._pause
             try:
                 report = self._store.settle(background=True, progress=self._look)
-            except _Stopped:
+            except _SettlingStopped:
                 continue
             except SatchelError as error:
                 logger.warning("the store cannot be settled: %s", error)
@@ -74,4 +74,4 @@ class BackgroundSettling:
 
     def _look(self, done: int, total: int) -> None:
         if self._stopping.is_set() or self._away:
-            raise _Stopped
+            raise _SettlingStopped

@@ -41,7 +41,7 @@ _TAKEN = ("-machine", "-cpu", "-object")
 
 
 @dataclass(frozen=True)
-class Identity:
+class DomainIdentity:
     """Who a domain is. The same run folder gives the same one, in every process.
 
     name: what `virsh list` shows. uuid: what libvirt knows it by. uid: the user and the group that
@@ -53,7 +53,7 @@ class Identity:
     uid: int
 
     @classmethod
-    def of(cls, wiring: Wiring) -> Identity:
+    def of(cls, wiring: Wiring) -> DomainIdentity:
         known = uuid.uuid5(_NAMES, str(wiring.run_dir))
         label = wiring.name or wiring.run_dir.name
         safe = label if NAME.fullmatch(label) else "machine"
@@ -75,7 +75,7 @@ def domain_xml(
     Unix socket, and for text that is not printable.
     """
     ET.register_namespace("qemu", _SCHEMA)
-    who = Identity.of(wiring)
+    who = DomainIdentity.of(wiring)
     kind = {"tcg": "qemu", "kvm": "kvm"}[spec.accelerator]
     root = ET.Element("domain", type=kind)
     _add(root, "name", text=who.name)

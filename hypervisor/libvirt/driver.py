@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hypervisor.libvirt.access import group_of_kvm, let_in
 from hypervisor.libvirt.daemon import Daemon, LibvirtUnavailable, Limits
-from hypervisor.libvirt.domain import FOLDER, Identity, domain_xml
+from hypervisor.libvirt.domain import FOLDER, DomainIdentity, domain_xml
 from hypervisor.libvirt.tools import installed
 from hypervisor.machine import (
     PID_FILE,
@@ -89,7 +89,7 @@ class LibvirtDriver:
         self.check(spec)
         wiring = _absolute(wiring)
         check_wiring(spec, wiring)
-        who = Identity.of(wiring)
+        who = DomainIdentity.of(wiring)
         machine = None
         try:
             self._daemon.destroy(who.uuid)  # what is left of an earlier machine in this folder

@@ -24,7 +24,7 @@ from hypervisor.machine import (
     check_wiring,
 )
 from hypervisor.qemu import abilities, argv, launch
-from hypervisor.qemu.guest import MONITOR_SOCKET, OUTPUT, Incoming, QemuMachine
+from hypervisor.qemu.guest import MONITOR_SOCKET, OUTPUT, IncomingState, QemuMachine
 from hypervisor.qemu.stream import listening
 from satchel.process import Process
 
@@ -101,12 +101,12 @@ def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> QemuMachine
         raise
 
 
-def _channel(stack: contextlib.ExitStack) -> Incoming:
+def _channel(stack: contextlib.ExitStack) -> IncomingState:
     """A way for a device state into a machine that can make no socket. Their end lives as long as
     the stack, and in the machine."""
     ours, theirs = socket.socketpair()
     stack.enter_context(theirs)
-    return Incoming(ours, theirs.fileno())
+    return IncomingState(ours, theirs.fileno())
 
 
 def _absolute(wiring: Wiring) -> Wiring:

@@ -66,7 +66,7 @@ _LIVING = (MachineState.INCOMING, MachineState.RUNNING, MachineState.PAUSED)
 
 
 @dataclass(frozen=True)
-class Incoming:
+class IncomingState:
     """How a device state gets into a QEMU that can make no socket. ours: what it is written to.
     theirs: what QEMU calls the other end."""
 
@@ -82,7 +82,7 @@ class QemuMachine:
         wiring: Wiring,
         process: Process,
         channels: Path | None = None,
-        incoming: Incoming | None = None,
+        incoming: IncomingState | None = None,
     ) -> None:
         """channels: the folder of the sockets that QEMU makes, where it is not the run folder: of a
         QEMU with a user of its own, who may make files only there. incoming: of one in a confined

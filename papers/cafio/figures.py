@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench import Figure, figure
-from caching import Policy, ThreeQueues
+from caching import EvictionPolicy, ThreeQueues
 from papers.cafio import launches
 from papers.cafio.algorithm import Cafio, File
 from papers.cafio.launches import RUN_BLOCKS
@@ -41,14 +41,14 @@ PEERS = {"LRU": "LRU", "S3-FIFO": "S3FIFO", "ARC": "ARC", "Belady": "Belady"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class CacheTrace:
     """What was asked for: numbers of contents."""
 
     name: str
     keys: tuple[int, ...]
 
     @classmethod
-    def of(cls, recording: Recording) -> Asked:
+    def of(cls, recording: Recording) -> CacheTrace:
         keys = (number for _, numbers in recording.reads() for number in numbers)
         return cls(recording.workload, tuple(keys))
 
@@ -76,10 +76,10 @@ PARTS = {"training": training_figures, "launches": launch_figures}
 
 def _figures(run: str) -> Iterator[Figure]:
     for recording in recordings(run):
-        yield from _compared(recording, Asked.of(recording))
+        yield from _compared(recording, CacheTrace.of(recording))
 
 
-def _compared(recording: Recording, asked: Asked) -> Iterator[Figure]:
+def _compared(recording: Recording, asked: CacheTrace) -> Iterator[Figure]:
     found = {name: peer_hits(kind, asked) for name, kind in PEERS.items()}
     ours = hits(ThreeQueues(asked.capacity), asked)
     lru, belady = found["LRU"], found["Belady"]
@@ -102,7 +102,7 @@ def _compared(recording: Recording, asked: Asked) -> Iterator[Figure]:
         yield figure(f"{label}, {name}", other, "1", against=optimum, bound=optimum)
 
 
-def hits(policy: Policy, asked: Asked) -> float:
+def hits(policy: EvictionPolicy, asked: CacheTrace) -> float:
     """The part of what was asked for that a cache with that policy had."""
     found = held = 0
     for key in asked.keys:
@@ -141,14 +141,14 @@ def cafio_hits(recording: Recording, capacity: int) -> float:
     return found / asked
 
 
-def _fixed_hits(asked: Asked) -> float:
+def _fixed_hits(asked: CacheTrace) -> float:
     """The same of a cache that knows how often each will be asked for, keeps those asked for most
     often, and nothing else."""
     most = Counter(asked.keys).most_common(asked.capacity)
     return sum(count - 1 for _, count in most) / len(asked.keys)
 
 
-def peer_hits(kind: str, asked: Asked) -> float:
+def peer_hits(kind: str, asked: CacheTrace) -> float:
     """The same of a policy of libCacheSim."""
     simulator = _simulator()
     cache = getattr(simulator, kind)(cache_size=asked.capacity)

@@ -21,7 +21,7 @@ from functools import cache
 from typing import Protocol
 
 from bench import Figure, figure
-from caching import Key, Lru, Policy, ThreeQueues
+from caching import EvictionPolicy, Key, Lru, ThreeQueues
 from papers.cafio.algorithm import Cafio, File
 from papers.workloads.recording import HELD_OUT, RESPONSE, Life, Recording, recordings
 from satchel.ids import BLOCK_SIZE
@@ -81,7 +81,7 @@ class Cache(Protocol):
 class OfPolicy:
     """A policy as a cache of `capacity` contents."""
 
-    def __init__(self, make: Callable[[int], Policy], capacity: int) -> None:
+    def __init__(self, make: Callable[[int], EvictionPolicy], capacity: int) -> None:
         self._policy = make(capacity)
         self._left = capacity
 
@@ -135,7 +135,7 @@ BOUND = "a cache of everything"
 
 
 @dataclass(frozen=True)
-class Measured:
+class LaunchFigures:
     """Of launches. seconds: until the first response, on average; hits: of what was read; speed:
     bytes read for each second of waiting for them."""
 
@@ -144,7 +144,7 @@ class Measured:
     speed: float
 
 
-_MEASURES: Sequence[tuple[str, str, Callable[[Measured], float]]] = (
+_MEASURES: Sequence[tuple[str, str, Callable[[LaunchFigures], float]]] = (
     ("first response", "s", lambda one: one.seconds),
     ("hit ratio", "1", lambda one: one.hits),
     ("read speed", "MB/s", lambda one: one.speed / 1e6),
@@ -168,7 +168,7 @@ def figures() -> Iterator[Figure]:
             yield figure(f"{label}, {name}", found[name], "s", against=lru, bound=least)
 
 
-def _of(what: str, which: str, found: Mapping[str, Measured]) -> Iterator[Figure]:
+def _of(what: str, which: str, found: Mapping[str, LaunchFigures]) -> Iterator[Figure]:
     label, lru, most = f"{what}, {which}", found["LRU"], found[BOUND]
     for name in ("CAFIO", "ours"):
         one = found[name]
@@ -177,9 +177,9 @@ def _of(what: str, which: str, found: Mapping[str, Measured]) -> Iterator[Figure
             yield figure(f"{label}: {title}, {name}", pick(one), unit, against=against, bound=bound)
 
 
-def _mean(found: Sequence[Measured]) -> Measured:
+def _mean(found: Sequence[LaunchFigures]) -> LaunchFigures:
     count = len(found)
-    return Measured(
+    return LaunchFigures(
         sum(one.seconds for one in found) / count,
         sum(one.hits for one in found) / count,
         sum(one.speed for one in found) / count,
@@ -189,7 +189,7 @@ def _mean(found: Sequence[Measured]) -> Measured:
 @cache
 def measured(
     name: str, device: Device, ratio: tuple[int, int, int] = (1, 1, 1)
-) -> dict[str, Measured]:
+) -> dict[str, LaunchFigures]:
     """By service, over RUNS of launches in orders that are drawn."""
     launches = services()
     footprint = {key for ones in launches.values() for o in ones for r in o for key in r.keys}
@@ -224,9 +224,9 @@ class _Tally:
     read: int = 0
     missed: int = 0
 
-    def measured(self) -> Measured:
+    def measured(self) -> LaunchFigures:
         size = self.read * BLOCK_SIZE
-        return Measured(
+        return LaunchFigures(
             self.seconds / self.launches,
             1 - self.missed / max(1, self.read),
             size / max(self.waited, 1e-3),

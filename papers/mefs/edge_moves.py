@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bench import Figure, figure
-from guestfiles import EdgeKeeper, kernel
+from guestshares import EdgeKeeper, kernel
 from papers.mefs.edge_world import EDGE_TRIP, ROOT, Guest, World, world
 
 LOADS = (0, 50, 100, 200)
@@ -31,7 +31,7 @@ SECONDS = 1.0
 LEAD_SECONDS = 30.0
 
 
-class Moving(Protocol):
+class MovableSession(Protocol):
     """A file session that can move once."""
 
     def operate(self, kind: str, number: int) -> None:
@@ -76,7 +76,9 @@ class Program:
     gap: the longest beyond the pace in which none ended, seconds; total: of the move; rate: reached
     before it"""
 
-    def __init__(self, moving: Moving, kind: str, load: int, seconds: float = SECONDS) -> None:
+    def __init__(
+        self, moving: MovableSession, kind: str, load: int, seconds: float = SECONDS
+    ) -> None:
         """seconds: before a move, and after it."""
         self._moving, self._kind, self._load, self._seconds = moving, kind, load, seconds
         self._over = threading.Event()
@@ -178,7 +180,7 @@ class _GuestMoving:
 
 
 @contextlib.contextmanager
-def guest_moves(folder: Path) -> Iterator[Moving]:
+def guest_moves(folder: Path) -> Iterator[MovableSession]:
     with world(folder) as made, contextlib.ExitStack() as stack:
         yield _GuestMoving(made, stack)
 

@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from guestfiles import (
+from guestshares import (
     CallHost,
     CallKeeper,
     CallRecord,
@@ -31,7 +31,7 @@ from guestfiles import (
     line,
 )
 from homeserver import edge
-from homeserver.shares import Shares, ShareShelf
+from homeserver.shares import ShareRegistry, Shares
 from satchel.ids import ReplicaId
 from satchel.paths import edge_sockets
 from shares.home import ShareRecord
@@ -182,14 +182,14 @@ class World:
         self.root.mkdir()
         self.logged = 0
         self._stack = contextlib.ExitStack()
-        self.shares = Shares(ShareShelf(folder / "shelf"), folder / "s", LEASE)
+        self.shares = Shares(ShareRegistry(folder / "shelf"), folder / "s", LEASE)
         self._stack.callback(self.shares.close)
         self.shares.add(ShareRecord(SHARE, str(self.root), log=log))
         host = MemberHost(self.member, folder / "nodes")
         record = CallRecord(folder / "calls")
         self.keeper = CallKeeper(SERVICE, record, host.serve, lambda: self.logged)
         self._stack.callback(self.keeper.close)
-        shelf = edge.GrantShelf(folder / "grants")
+        shelf = edge.GrantRegistry(folder / "grants")
         self.doors = edge.EdgeDoors(
             folder, shelf, self.shares, lambda _: self.keeper, lambda _: SHARE
         )

@@ -59,7 +59,7 @@ def _share(home: roles.Role) -> None:
 
 
 class _Machine:
-    """See Moving; it moves as often as it is told to, each time to the other surrogate."""
+    """See MovableSession; it moves as often as it is told to, each time to the other surrogate."""
 
     def __init__(self, made: replicas.Stage, port: int) -> None:
         """It is at surrogate a."""

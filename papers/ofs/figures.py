@@ -29,7 +29,7 @@ from papers.ofs.plots import (
     draw_traffic,
     draw_waits,
 )
-from papers.ofs.replay import OPTIMAL, Replayed, replay
+from papers.ofs.replay import OPTIMAL, ReplayResult, replay
 from papers.ofs.splits import paper_workloads, workloads
 from papers.ofs.trace import traces
 from papers.ofs.variants import VARIANTS
@@ -148,39 +148,41 @@ def _means(label: str, found: Series) -> Iterator[Figure]:
 
 def _bounds(label: str, found: Series, every: list[Plan], link: Link) -> Iterator[Figure]:
     """The traffic that no policy goes below."""
-    bound = {plan.workload.name: Replayed(traffic=least(plan)) for plan in every}
+    bound = {plan.workload.name: ReplayResult(traffic=least(plan)) for plan in every}
     for measure, of in (("traffic", _traffic), ("traffic but for closes", _without_closes)):
         for other in (UPDATE, INVALIDATE):
             what = f"{label}: {measure} of {LEAST} by that of {other}, mean of all"
             yield figure(what, _ratio(bound, found[other], of), "1")
 
 
-def _latency(run: Replayed) -> float:
+def _latency(run: ReplayResult) -> float:
     return run.latency
 
 
-def _reads(run: Replayed) -> float:
+def _reads(run: ReplayResult) -> float:
     return statistics.fmean(run.reads)
 
 
-def _writes(run: Replayed) -> float:
+def _writes(run: ReplayResult) -> float:
     return statistics.fmean(run.writes)
 
 
-def _with_opens(run: Replayed) -> float:
+def _with_opens(run: ReplayResult) -> float:
     return run.latency_with_opens
 
 
-def _traffic(run: Replayed) -> float:
+def _traffic(run: ReplayResult) -> float:
     return run.traffic.total
 
 
-def _without_closes(run: Replayed) -> float:
+def _without_closes(run: ReplayResult) -> float:
     return run.traffic.total - run.traffic.closes
 
 
 def _ratio(
-    runs: dict[str, Replayed], others: dict[str, Replayed], of: Callable[[Replayed], float]
+    runs: dict[str, ReplayResult],
+    others: dict[str, ReplayResult],
+    of: Callable[[ReplayResult], float],
 ) -> float:
     """The mean of the workloads' ratios, but for those in which the others wait for nothing to
     speak of."""
@@ -194,7 +196,7 @@ def relaxation_figures(quick: bool) -> Iterator[Figure]:
     """What older copies save, with the policies that push; the pictures are of the first one."""
     every = plans()
     for policy in (DELAYED,):
-        series: dict[float, dict[float, dict[str, Replayed]]] = {}
+        series: dict[float, dict[float, dict[str, ReplayResult]]] = {}
         for round_trip in ROUND_TRIPS[:1] if quick else ROUND_TRIPS:
             link = Link(round_trip, RATE)
             series[round_trip] = {
@@ -209,7 +211,7 @@ def relaxation_figures(quick: bool) -> Iterator[Figure]:
 
 
 def _of_relaxations(
-    label: str, of: dict[float, dict[str, Replayed]], goals: bool
+    label: str, of: dict[float, dict[str, ReplayResult]], goals: bool
 ) -> Iterator[Figure]:
     for seconds, runs in of.items():
         for measure, value, goal in (
@@ -230,7 +232,7 @@ def paper_figures(quick: bool) -> Iterator[Figure]:
     """The policies, and what a relaxation saves, on the paper's own splits (Section 6.1)."""
     every = [Plan(workload) for workload in paper_workloads(traces())]
     series: dict[float, Series] = {}
-    relaxations: dict[float, dict[float, dict[str, Replayed]]] = {}
+    relaxations: dict[float, dict[float, dict[str, ReplayResult]]] = {}
     for round_trip in ROUND_TRIPS[:1] if quick else ROUND_TRIPS:
         link, label = (
             Link(round_trip, RATE),

@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from papers.ofs.strace import Begun, Call, Descriptor, calls, unquoted
+from papers.ofs.strace import Call, Descriptor, PendingCall, calls, unquoted
 from papers.ofs.trace import ABSENT, MICROSECONDS, Access, File, Kind, Trace
 from papers.ofs.uses.marks import MARK
 
@@ -126,11 +126,11 @@ class Follower:
             tuple(replace(each, file=order[each.file]) for each in accesses),
         )
 
-    def _take(self, call: Call | Begun) -> None:
+    def _take(self, call: Call | PendingCall) -> None:
         if self._began is None:
             self._began = call.at
         thread = self._threads.get(call.task) or self._appeared(call.task)
-        if isinstance(call, Begun):
+        if isinstance(call, PendingCall):
             return
         if call.ended:
             self._threads.pop(call.task)

@@ -18,12 +18,12 @@ from papers.ofs.machines import EXTENT_BYTES
 from papers.ofs.network import FRAME, Traffic
 from papers.ofs.plan import Plan, Step
 from shares.node import encode
-from shares.protocol import ATTRIBUTES, BLOCK, Done, FileId, Flush
+from shares.protocol import ATTRIBUTES, BLOCK, Ack, FileId, Flush
 
 LEAST = "least traffic"
 
 _CARRIER = FRAME + len(encode(Flush(FileId(0), 0, 0))) + 1
-_ANSWER = FRAME + len(encode(Done(FileId(0), 0, 0)))
+_ANSWER = FRAME + len(encode(Ack(FileId(0), 0, 0)))
 """Bytes of messages about no block; the one has a byte for the form of content."""
 
 _NAMED = 8 + 2
@@ -32,14 +32,14 @@ _NAMED = 8 + 2
 
 def least(plan: Plan) -> Traffic:
     """Bytes, of content and of messages; closes among them, as in a replay's."""
-    counting = _Counting()
+    counting = _TrafficCount()
     for step in plan.steps:
         counting.do(step)
     return Traffic(bytes=counting.bytes, closes=counting.closes)
 
 
 @dataclass
-class _Counting:
+class _TrafficCount:
     """lacks: blocks whose latest version the mobile (False) or the other side (True) has not.
     using: tasks that have a file open at the mobile, and touched: whether one has written it since
     it was closed there; changed: whether something was written since the last message."""

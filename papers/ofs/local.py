@@ -28,7 +28,7 @@ from functools import partial
 from pathlib import Path
 
 from bench import Figure, device, figure
-from homeserver.shares import Shares, ShareShelf
+from homeserver.shares import ShareRegistry, Shares
 from shares.home import ShareRecord
 from shares.mount import MountedShare
 from testbed import await_up
@@ -109,7 +109,7 @@ def _passthrough(program: Path, folder: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def _shares(folder: Path) -> Iterator[dict[str, Path]]:
     """Files by how the mount that is measured has them. Home is in this process."""
-    socket, shelf = folder / "socket", ShareShelf(folder / "shelf")
+    socket, shelf = folder / "socket", ShareRegistry(folder / "shelf")
     with contextlib.ExitStack() as stack:
         shares = Shares(shelf, socket, LEASE)
         stack.callback(shares.close)

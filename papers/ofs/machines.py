@@ -18,21 +18,21 @@ from shares.protocol import (
     ATTRIBUTES,
     BLOCK,
     HOME,
+    Acquire,
     Action,
     Blocks,
     Carrier,
     Engage,
     Fetch,
     FileId,
-    Granted,
+    FinishOpen,
     HomeMachine,
-    Log,
+    LogWrite,
     Message,
     NodeId,
     NodeMachine,
-    Opened,
-    Own,
-    Policy,
+    Ownership,
+    PushPolicy,
     Token,
     answer_of_home,
     perform,
@@ -66,7 +66,7 @@ class Machines:
     opened it last, which is its future while others answer that."""
 
     relaxation: float
-    policies: dict[NodeId, Policy]
+    policies: dict[NodeId, PushPolicy]
     engaged: Callable[[NodeId, FileId], None]
     clock: Clock = field(default_factory=Clock)
     directory: HomeMachine = field(default_factory=HomeMachine)
@@ -242,7 +242,7 @@ class Machines:
     def store(self, node: NodeId, message: Carrier) -> None:
         """Nothing here has content, and so none of the log either."""
 
-    def append(self, node: NodeId, message: Log, token: Token) -> None:
+    def append(self, node: NodeId, message: LogWrite, token: Token) -> None:
         """As store."""
 
     def replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None:
@@ -263,7 +263,7 @@ class Machines:
             self.pending[node, request.file] -= 1
             if isinstance(request, Fetch) and isinstance(message, Blocks):
                 machine.blocks(request, message, sent)
-            elif isinstance(request, Own) and isinstance(message, Granted):
+            elif isinstance(request, Acquire) and isinstance(message, Ownership):
                 machine.granted(request, message, self.clock.now)
             self.came(node, request.file)
 
@@ -291,7 +291,7 @@ class Machines:
         self.lines[node][1].send(message, arrived)
         return []
 
-    def opened(self, opened: Opened) -> Iterable[Action]:
+    def opened(self, opened: FinishOpen) -> Iterable[Action]:
         """Home answers with size and times, and asks their owner for them before."""
         node, file = opened.node, opened.file
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import Figure, figure
-from homeserver.shares import Shares, ShareShelf
+from homeserver.shares import ShareRegistry, Shares
 from papers.ofs.local import LEASE, served
 from papers.ofs.network import Link
 from shares.home import ShareRecord
@@ -203,7 +203,7 @@ class World:
         with contextlib.ExitStack() as stack:
             short = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="satchel-")))
             self.root.mkdir(parents=True)
-            shares = Shares(ShareShelf(self._folder / "shelf"), short / "home", LEASE)
+            shares = Shares(ShareRegistry(self._folder / "shelf"), short / "home", LEASE)
             stack.callback(shares.close)
             shares.add(ShareRecord(SHARE, str(self.root), policy=self._policy))
             self.pair = stack.enter_context(shaped(self._shaped))

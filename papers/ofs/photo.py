@@ -33,7 +33,7 @@ LARGE = 1_000_000
 
 SMALL = (120, 90)
 PER_ROW = 6
-LOOK_SECONDS = 0.002
+FRAME_POLL_SECONDS = 0.002
 
 Step = Callable[[Image.Image], Image.Image]
 
@@ -105,7 +105,7 @@ def look(folder: Path, count: int) -> int:
                 size += len((folder / "enhanced" / name).read_bytes())
                 size += len((folder / "small" / name).read_bytes())
             if len(names) == seen:
-                time.sleep(LOOK_SECONDS)
+                time.sleep(FRAME_POLL_SECONDS)
             seen = len(names)
     return size
 

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from papers.ofs.replay import Replayed
+from papers.ofs.replay import ReplayResult
 from papers.ofs.waits import KINDS
 
-Series = dict[str, dict[str, Replayed]]
+Series = dict[str, dict[str, ReplayResult]]
 """Runs by policy and workload."""
 
 CONTENT = ("Blocks", "Granted", "Recalled", "Flush", "Push", "Update")
@@ -55,7 +55,7 @@ def _draw_each(
     out: Path,
     series: Mapping[float, Series],
     what: str,
-    of_run: Callable[[Replayed], float],
+    of_run: Callable[[ReplayResult], float],
     label: str,
 ) -> None:
     """A bar for each policy on each workload."""
@@ -92,7 +92,7 @@ def _stacked(
     path: Path,
     found: Series,
     kinds: tuple[str, ...],
-    parts_of: Callable[[Replayed], Mapping[str, float]],
+    parts_of: Callable[[ReplayResult], Mapping[str, float]],
     label: str,
 ) -> None:
     names = list(next(iter(found.values())))
@@ -120,7 +120,7 @@ def _stacked(
 
 
 def draw_relaxation(
-    out: Path, series: Mapping[float, Mapping[float, Mapping[str, Replayed]]]
+    out: Path, series: Mapping[float, Mapping[float, Mapping[str, ReplayResult]]]
 ) -> None:
     """series: by round trip, then by relaxation, both in seconds."""
     for what in ("latency", "traffic"):
@@ -143,11 +143,11 @@ def draw_relaxation(
         _finish(figure, axes, [], out / f"relaxation-{what}.png")
 
 
-def _measure(run: Replayed, what: str) -> float:
+def _measure(run: ReplayResult, what: str) -> float:
     return run.latency if what == "latency" else run.traffic.total
 
 
-def _by_kind(run: Replayed) -> dict[str, float]:
+def _by_kind(run: ReplayResult) -> dict[str, float]:
     """In kB."""
     of = {kind: run.traffic.bytes[kind] / 1e3 for kind in CONTENT}
     return of | {CONTROL: run.traffic.total / 1e3 - sum(of.values())}

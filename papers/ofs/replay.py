@@ -41,7 +41,7 @@ from shares.protocol import (
     Message,
     NodeId,
     Optimal,
-    Policy,
+    PushPolicy,
     runs,
 )
 
@@ -59,7 +59,7 @@ Begin = Callable[[int, Callable[[], None]], None]
 
 
 @dataclass
-class Replayed:
+class ReplayResult:
     """latencies: seconds that each read and write waited for the network, in their order; reads,
     writes: apart. written: how often a block was written. opens: seconds that they waited for their
     files to be opened, which is in no latency. waits: seconds by what they were for, opens among
@@ -90,7 +90,7 @@ class Replayed:
         return sum(self.latencies) / len(self.latencies)
 
 
-def replay(plan: Plan, policy: str, link: Link, relaxation: float = 0.0) -> Replayed:
+def replay(plan: Plan, policy: str, link: Link, relaxation: float = 0.0) -> ReplayResult:
     """A whole workload. policy: OPTIMAL, or one of POLICIES and VARIANTS. relaxation: seconds."""
     return _Replay(plan, policy, link, relaxation).run()
 
@@ -105,10 +105,12 @@ class _Replay:
         self._machines = Machines(relaxation, self.policies, self._engaged)
         self._clock = self._machines.clock
         self._opens = Opens(self._machines, OwnFolders.of(plan.workload.trace.files))
-        self._ahead: defaultdict[tuple[NodeId, FileId], _Ahead] = defaultdict(_Ahead)
-        self._done = Replayed()
+        self._ahead: defaultdict[tuple[NodeId, FileId], _ReadaheadState] = defaultdict(
+            _ReadaheadState
+        )
+        self._done = ReplayResult()
 
-    def _policy(self, name: str, node: NodeId) -> Policy:
+    def _policy(self, name: str, node: NodeId) -> PushPolicy:
         if name == OPTIMAL:
             return Optimal(partial(self._elsewhere, node))
         return (POLICIES | VARIANTS)[name]()
@@ -119,7 +121,7 @@ class _Replay:
     def _engaged(self, node: NodeId, file: FileId) -> None:
         self._opens.engaged(node, file)
 
-    def run(self) -> Replayed:
+    def run(self) -> ReplayResult:
         for file, size in self._plan.before():
             blocks = -(-size // BLOCK)
             access = replace(self._plan.steps[0].access, file=file - 1, kind=Kind.READ)
@@ -127,7 +129,7 @@ class _Replay:
             self._start(Step(access, *about, opens=True, closes=True), lambda: None)
             self._clock.run(until=AT_ONCE)
         self._ahead.clear()
-        self._done = Replayed()
+        self._done = ReplayResult()
         self._machines.connect(self._link, self._done.traffic)
         _Order(self._plan, self._clock, self._begin).run()
         return self._done
@@ -242,7 +244,7 @@ class _Part:
 
 
 @dataclass
-class _Ahead:
+class _ReadaheadState:
     """How far a node fetches ahead of who reads a file in order, as `shares.node` does it."""
 
     next: int = 0
@@ -320,4 +322,4 @@ class _Order:
         self._next()
 
 
-__all__ = ["MOBILE", "OPTIMAL", "OTHER", "Replayed", "replay"]
+__all__ = ["MOBILE", "OPTIMAL", "OTHER", "ReplayResult", "replay"]

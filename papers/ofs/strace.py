@@ -51,7 +51,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Begun:
+class PendingCall:
     """The first half of a call: its thread is known from here on."""
 
     task: int
@@ -76,7 +76,7 @@ class Descriptor:
         return cls(None if number == "AT_FDCWD" else int(number), unescaped(found["path"] or ""))
 
 
-def calls(lines: Iterable[str]) -> Iterator[Call | Begun]:
+def calls(lines: Iterable[str]) -> Iterator[Call | PendingCall]:
     """Calls and first halves of calls, in the order of the lines. Raises ValueError for a line that
     strace does not write."""
     halves: dict[int, tuple[float, str]] = {}
@@ -91,7 +91,7 @@ def calls(lines: Iterable[str]) -> Iterator[Call | Begun]:
             continue
         if what.endswith(UNFINISHED):
             halves[task] = at, what.removesuffix(UNFINISHED)
-            yield Begun(task, at, what.partition("(")[0])
+            yield PendingCall(task, at, what.partition("(")[0])
             continue
         resumed = RESUMED.match(what)
         if resumed is not None:
@@ -177,4 +177,4 @@ def unescaped(text: str) -> str:
     return raw.encode("latin-1", "surrogateescape").decode("utf-8", "surrogateescape")
 
 
-__all__ = ["Begun", "Call", "Descriptor", "calls", "unescaped", "unquoted"]
+__all__ = ["Call", "Descriptor", "PendingCall", "calls", "unescaped", "unquoted"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shares.protocol import Block, DelayedUpdate, FileId, Policy, WriteInvalidate
+from shares.protocol import Block, DelayedUpdate, FileId, PushPolicy, WriteInvalidate
 
 THRESHOLD = "delayed-update, threshold alone"
 AHEAD = "write-invalidate, ahead of opens"
@@ -21,7 +21,7 @@ class ThresholdAlone(DelayedUpdate):
         return self._due(file, block)
 
 
-class Ahead(WriteInvalidate):
+class AheadPolicy(WriteInvalidate):
     """The other half: nothing is pushed, and native content goes ahead of who opens it."""
 
     name = AHEAD
@@ -30,6 +30,6 @@ class Ahead(WriteInvalidate):
         return DelayedUpdate().engaged(file, number, block, now)
 
 
-VARIANTS: dict[str, Callable[[], Policy]] = {THRESHOLD: ThresholdAlone, AHEAD: Ahead}
+VARIANTS: dict[str, Callable[[], PushPolicy]] = {THRESHOLD: ThresholdAlone, AHEAD: AheadPolicy}
 
 __all__ = ["AHEAD", "THRESHOLD", "VARIANTS"]

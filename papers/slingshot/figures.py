@@ -28,7 +28,7 @@ from papers.slingshot.prediction import WORKLOADS, prediction_figures
 from papers.slingshot.service import OVERLAP_SAVED, PUBLISHED, Evaluation
 from papers.slingshot.storage import Checkpoints
 from papers.slingshot.transfers import under_way
-from testbed import PAPER, TODAY, Profile, story
+from testbed import PAPER, TODAY, LinkProfile, story
 
 OUT = Path("bench-out") / "slingshot"
 
@@ -47,7 +47,7 @@ class Scale:
     """How long an evaluation is. operations: of a service at each place, of which a move with the
     stick has three; patience: see `transfer`."""
 
-    profile: Profile
+    profile: LinkProfile
     operations: Mapping[str, int]
     patience: float
 
@@ -127,7 +127,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Figure]]] = {
 
 
 @contextlib.contextmanager
-def _played(services: Sequence[str], profile: Profile) -> Iterator[story.Story]:
+def _played(services: Sequence[str], profile: LinkProfile) -> Iterator[story.Story]:
     """A story whose services run at home and are on the stick."""
     out = OUT.resolve() / profile.name
     out.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from bench import Figure, figure
-from papers.slingshot.replay import Replayed, Resume
+from papers.slingshot.replay import Resume, ResumeResult
 from papers.slingshot.world import SOCKETS, Origin, make_origin, world
 from papers.workloads.recording import (
     HELD_OUT,
@@ -36,7 +36,7 @@ from papers.workloads.recording import (
 from replica import RESUME, Access, Profile, Run, encode_working_set, observed
 from satchel.ids import BLOCK_SIZE
 from testbed import PAPER, TODAY
-from testbed import Profile as Links
+from testbed import LinkProfile as Links
 
 STALLS_GOAL = 0.1
 RESPONSE_GOAL = 1.3
@@ -153,7 +153,7 @@ def _compare(held: Recording, profile: Profile, links: Links) -> Iterator[Figure
 
 
 def _told(
-    label: str, trace: Trace, found: Replayed, demand: Replayed, carried: float
+    label: str, trace: Trace, found: ResumeResult, demand: ResumeResult, carried: float
 ) -> Iterator[Figure]:
     own = sum(touch.gap for touch in trace.touches[: trace.response])
     without = ("on demand", demand.stalled)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from chunkstore import BlockState, Foresight, Store, TableRoot
-from overlay import Volume, create_volume
 from papers.workloads.recording import Touch
-from surrogate import Coming, Fetcher, Prefetcher, Readahead, forwarded
+from surrogate import Fetcher, PendingBlock, Prefetcher, Readahead, forwarded
+from volumes import Volume, create_volume
 
 READAHEAD_BLOCKS = 32
 
@@ -29,7 +29,7 @@ STRANGE = "never touched before"
 
 
 @dataclass
-class Replayed:
+class ResumeResult:
     """seconds: until the first response; stalls: of each touch that had to wait; causes: the same
     added up, by cause; foresight: at the end."""
 
@@ -63,7 +63,7 @@ class Resume:
     response: int | None = None
     known: Collection[tuple[str, int]] = ()
 
-    def replay(self, folder: Path, *, stream: bool) -> Replayed:
+    def replay(self, folder: Path, *, stream: bool) -> ResumeResult:
         """Resume with an empty cache. stream: fetch the working set ahead."""
         with (
             tempfile.TemporaryDirectory(dir=folder) as name,
@@ -102,8 +102,8 @@ class Resume:
         resolve: Callable[[Volume, int, int], None],
         further: Readahead | None,
         ahead: Prefetcher,
-    ) -> Replayed:
-        found = Replayed()
+    ) -> ResumeResult:
+        found = ResumeResult()
         last = len(self.touches) if self.response is None else self.response
         began = due = time.monotonic()
         for number, touch in enumerate(self.touches):
@@ -132,7 +132,7 @@ class Resume:
     def _cause(self, ahead: Prefetcher, blocks: Sequence[tuple[str, int]]) -> str:
         """Why the machine waits for them: the first of these that holds of any."""
         stages = {ahead.coming(block) for block in blocks}
-        for stage in Coming:
+        for stage in PendingBlock:
             if stage in stages:
                 return stage.value
         return KNOWN if any(block in self.known for block in blocks) else STRANGE

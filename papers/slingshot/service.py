@@ -21,7 +21,7 @@ from typing import Any
 
 from bench import Figure, figure, move
 from papers.slingshot.storage import Checkpoints
-from papers.slingshot.transfers import Eager
+from papers.slingshot.transfers import EagerTransfers
 from testbed import plot, story
 
 HOME_ONLY = "home only"
@@ -38,7 +38,7 @@ TIMES_GOAL = 20.0
 
 
 @dataclass(frozen=True)
-class Published:
+class PaperFigures:
     """What the paper has for a service. Seconds until the new surrogate answers, with and without
     portable storage; the part of the response time that a nearby replica saves; bytes of the disk
     and of the chunks that were fetched of it."""
@@ -52,8 +52,8 @@ class Published:
 
 
 PUBLISHED = {
-    "speech": Published("Figure 4", 3 * 60 + 7, 26 * 60 + 30, 0.48, 2e9, 6e6),
-    "desktop": Published("Figure 5", 7 * 60 + 20, 30 * 60 + 40, 0.35, 1.5e9, 8e6),
+    "speech": PaperFigures("Figure 4", 3 * 60 + 7, 26 * 60 + 30, 0.48, 2e9, 6e6),
+    "desktop": PaperFigures("Figure 5", 7 * 60 + 20, 30 * 60 + 40, 0.35, 1.5e9, 8e6),
 }
 
 BREAK_EVEN = 210
@@ -64,7 +64,7 @@ OVERLAP_SAVED = 0.33
 
 
 @dataclass(frozen=True)
-class Resumed:
+class ResumeTimings:
     """A replica that came up from the stick: seconds until it answered, but for its replay, and
     those that it took for each operation that it executed again."""
 
@@ -83,7 +83,7 @@ class Evaluation:
         self.profile = play.bed.topology.profile
         self.label = f"{service}, links of {self.profile.name}"
         self.with_media: story.Move | None = None
-        self._resumed: Resumed | None = None
+        self._resumed: ResumeTimings | None = None
         self._eager_alone = 0.0
         self._rows_before = 0
         self._operations_each = 1.0
@@ -116,7 +116,7 @@ class Evaluation:
             seconds = made.first_response_seconds
             yield figure(f"{what}, its goal", seconds, "s", at_most=goal_seconds)
         if made.replayed:
-            self._resumed = Resumed(_alone(made), _replay(made) / made.replayed)
+            self._resumed = ResumeTimings(_alone(made), _replay(made) / made.replayed)
         what = f"{self.label}: of that, replay of {made.replayed} operations"
         yield figure(what, _replay(made), "s", against=("all of it", made.first_response_seconds))
         fetched = sum(made.fetched.values())
@@ -136,7 +136,7 @@ class Evaluation:
         resumed = self._eager_alone + _replay(self.with_media)
         yield figure(f"{self.label}: first response, all of the state there", resumed, "s")
 
-    def transfers(self, checkpoints: Checkpoints, sent: Eager) -> Iterator[Figure]:
+    def transfers(self, checkpoints: Checkpoints, sent: EagerTransfers) -> Iterator[Figure]:
         """What an eager transfer adds, and the paper's way without media: a new checkpoint, so
         nothing is replayed. After `eager`; waits until all is sent."""
         assert self.with_media is not None
@@ -175,7 +175,7 @@ class Evaluation:
         if self._resumed is None and brought["replayed"]:
             replay = brought["replay_seconds"]
             alone = brought["joined_seconds"] - replay
-            self._resumed = Resumed(alone, replay / brought["replayed"])
+            self._resumed = ResumeTimings(alone, replay / brought["replayed"])
         play.operate(self.service, self.operations, "a", story.WITHOUT)
         play.move(self.service, "b", story.WITHOUT)
         play.operate(self.service, self.operations, "b", story.WITHOUT)

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from bench import processors
-from testbed import Host, Profile, Testbed, measure, topology
+from testbed import Host, LinkProfile, Testbed, measure, topology
 
 RECEIVER, HOTSPOT = "surrogate-b", "b"
 
@@ -49,7 +49,7 @@ def transfer(sender: Host, receiver: Host, size: int, nominal: float, patience: 
 
 
 @dataclass(frozen=True)
-class Eager:
+class EagerTransfers:
     """The transfers of one service to surrogate B: from the client over its Wi-Fi, then from home.
     Futures, as the latter may take hours; they raise what the transfer raised."""
 
@@ -59,23 +59,25 @@ class Eager:
 
 @contextlib.contextmanager
 def under_way(
-    profile: Profile, sizes: Mapping[str, int], patience: float
-) -> Iterator[dict[str, Eager]]:
+    profile: LinkProfile, sizes: Mapping[str, int], patience: float
+) -> Iterator[dict[str, EagerTransfers]]:
     """Begin the transfers of each service. At the end those that go on are cut off.
 
     sizes: bytes by service; patience: see `transfer`. Raises what Testbed.start raises."""
     with contextlib.ExitStack() as beds:
-        begun: dict[str, Eager] = {}
+        begun: dict[str, EagerTransfers] = {}
         for service, size in sizes.items():
             bed = beds.enter_context(processors.apart(profile))
             bed.client.move(HOTSPOT)
-            begun[service] = eager = Eager(Future(), Future())
+            begun[service] = eager = EagerTransfers(Future(), Future())
             argv = (bed, profile, size, patience, eager)
             threading.Thread(target=_send, args=argv, daemon=True).start()
         yield begun
 
 
-def _send(bed: Testbed, profile: Profile, size: int, patience: float, eager: Eager) -> None:
+def _send(
+    bed: Testbed, profile: LinkProfile, size: int, patience: float, eager: EagerTransfers
+) -> None:
     receiver = bed.host(RECEIVER)
     ways = (
         (eager.near, bed.client, profile.wifi),

@@ -20,13 +20,13 @@ from pathlib import Path
 from flask import Flask
 
 from chunkstore import Store, TableRoot
-from client import Foreground, Way, media_app, relay_app
+from client import ActivityGate, PathRate, media_app, relay_app
 from media import Media
 from papers.workloads.recording import Trace
 from replica import Profile as AccessProfile
 from replica import Run, encode_profile, encode_working_set
 from satchel.ids import BLOCK_SIZE
-from testbed import Host, Profile, Testbed
+from testbed import Host, LinkProfile, Testbed
 from wire import ChunkClient, HttpClient, serve
 
 HOTSPOT = "a"
@@ -88,13 +88,13 @@ def _volume(folder: Path, trace: Trace, name: str) -> Path:
 
 
 @contextlib.contextmanager
-def world(folder: Path, profile: Profile, origin: Origin) -> Iterator[World]:
+def world(folder: Path, profile: LinkProfile, origin: Origin) -> Iterator[World]:
     """Links of a profile with the origin behind them. Needs root."""
     with contextlib.ExitStack() as stack:
         bed = stack.enter_context(Testbed(profile, hotspots=(HOTSPOT,)))
         client, home = bed.client, bed.host("home")
         surrogate = bed.host(f"surrogate-{HOTSPOT}")
-        operations, way = Foreground(), Way()
+        operations, way = ActivityGate(), PathRate()
         at_home = _serve(stack, folder / "h", _chunks_of(origin.store, operations, way))
         far = _door(stack, home, at_home)
         near_home = _window(stack, folder / "hc", client, far)
@@ -108,7 +108,7 @@ def world(folder: Path, profile: Profile, origin: Origin) -> Iterator[World]:
         )
 
 
-def _chunks_of(source: Store | Media, operations: Foreground, way: Way) -> Flask:
+def _chunks_of(source: Store | Media, operations: ActivityGate, way: PathRate) -> Flask:
     """Serve the chunks of a store or a medium, as the client does for its stick."""
     return media_app(source, operations, way)  # type: ignore[arg-type]
 

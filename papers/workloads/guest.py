@@ -20,13 +20,13 @@ from pathlib import Path
 from chunkstore import Store, TableRoot
 from hypervisor import MachineSpec, QemuDriver
 from images import BuiltImage
-from overlay import local_resolver
 from papers.workloads.recording import LEAF_BLOCKS, RESPONSE, RESUMED, Access, Life, Mark, Recording
 from replay import Operation
 from replay.adapters import http
-from replica import Frozen, Replica
+from replica import MachineSnapshot, Replica
 from satchel.ids import BLOCK_SIZE, ZERO_REF, OperationNumber, ReplicaId
 from testbed import built
+from volumes import local_resolver
 
 DISK = "disk0"
 RAM = "ram"
@@ -39,7 +39,7 @@ _ZERO = bytes(BLOCK_SIZE)
 
 
 @dataclass
-class Seen:
+class GuestRequest:
     """A request: when it came and when it was answered; offset and length in bytes."""
 
     began: float
@@ -96,7 +96,7 @@ class Guest:
         self._end()
         self.replica.stop()
 
-    def freeze(self) -> Frozen:
+    def freeze(self) -> MachineSnapshot:
         """The same, with a checkpoint to go on from."""
         self._end()
         try:
@@ -130,7 +130,7 @@ class Surrogate:
         guest.mark(RESUMED)
         return guest
 
-    def resume(self, after: Guest, frozen: Frozen) -> Guest:
+    def resume(self, after: Guest, frozen: MachineSnapshot) -> Guest:
         """Another life of a guest, recorded."""
         memory = after.replica.spec.memory_mib
         guest = self._guest(after.image, memory, frozen.volumes, recorded=True)
@@ -242,11 +242,11 @@ class Surrogate:
         os.environ["PATH"] = f"{front.parent}:{os.environ['PATH']}"
 
 
-def seen_by_nbdkit(log: Path, until: float) -> Iterator[Seen]:
+def seen_by_nbdkit(log: Path, until: float) -> Iterator[GuestRequest]:
     """The requests in a log that came before that time."""
     names: dict[str, str] = {}
-    open_: dict[tuple[str, str, str], Seen] = {}
-    seen: list[Seen] = []
+    open_: dict[tuple[str, str, str], GuestRequest] = {}
+    seen: list[GuestRequest] = []
     for line in log.read_text(encoding="ascii", errors="replace").splitlines():
         if not (match := _LINE.match(line)):
             continue
@@ -263,7 +263,7 @@ def seen_by_nbdkit(log: Path, until: float) -> Iterator[Seen]:
             continue
         volume, write = names[connection], verb != "Read"
         offset, length = int(fields["offset"], 16), int(fields["count"], 16)
-        one = Seen(when, when, write, volume, offset, length)
+        one = GuestRequest(when, when, write, volume, offset, length)
         if when < until:
             seen.append(one)
             open_[key] = one

@@ -26,7 +26,7 @@ from images import PHRASES, Recipe, speak
 from papers.workloads.guest import DISK, RAM, Guest, Surrogate
 from papers.workloads.recording import FOLDER, IDLE, RUNS, STEADY, Recording
 from replay import agent_program
-from replica import Frozen
+from replica import MachineSnapshot
 from testbed import built
 
 RECIPES = Path(__file__).resolve().parent / "recipes"
@@ -116,7 +116,7 @@ def _boot(image: str, use: Work) -> Workload:
 def _cafe(surrogate: Surrogate, dice: random.Random) -> None:
     """Two services of one person and a guest of somebody else, at one hotspot for days."""
     uses: dict[str, Work] = {"notes": _use_notes, "speech": _use_speech, APPS: _use_python}
-    at: dict[str, tuple[Guest, Frozen]] = {}
+    at: dict[str, tuple[Guest, MachineSnapshot]] = {}
     for image, use in uses.items():
         guest = surrogate.boot(image, LITTLE_MIB if image == APPS else 0)
         if image != APPS:

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from replay.adapters import http, rfb
-from replay.adapters.adapter import Adapter, Asked
+from replay.adapters.adapter import Adapter, RequestTemplate
 from replay.operations import Operation
 from satchel.errors import UnsupportedError
 
@@ -33,7 +33,7 @@ ADAPTERS: dict[str, Adapter] = {http.kind: http, rfb.kind: rfb}
 """Every adapter by its kind."""
 
 
-class EarlyReader(Protocol):
+class PreviewReader(Protocol):
     """Finds what a service tells early of its answer, in a raw response that comes in parts."""
 
     def take(self, part: bytes) -> bytes:
@@ -41,7 +41,7 @@ class EarlyReader(Protocol):
         what the normalised response is if nothing changes any more."""
 
 
-EARLY: dict[str, Callable[[], EarlyReader]] = {rfb.kind: rfb.EarlyAnswers}
+EARLY: dict[str, Callable[[], PreviewReader]] = {rfb.kind: rfb.DesktopPreviewReader}
 """Of adapters whose services tell early what they are going to answer: what reads one response."""
 
 
@@ -75,9 +75,9 @@ __all__ = [
     "EARLY",
     "IN_PIECES",
     "Adapter",
-    "Asked",
-    "EarlyReader",
     "PieceReader",
+    "PreviewReader",
+    "RequestTemplate",
     "for_kind",
     "http",
     "rfb",

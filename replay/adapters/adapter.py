@@ -9,7 +9,7 @@ from typing import Protocol
 from replay.operations import Operation
 
 
-class Asked(Protocol):
+class RequestTemplate(Protocol):
     """A request as a recipe writes it down, by protocol-neutral parts; an adapter leaves alone
     those that its protocol has no place for."""
 
@@ -48,6 +48,6 @@ class Adapter(Protocol):
         response become the adapter's own error response.
         """
 
-    def request(self, asked: Asked, *, number: int, time_ns: int, seed: int) -> bytes:
+    def request(self, asked: RequestTemplate, *, number: int, time_ns: int, seed: int) -> bytes:
         """The payload of the operation that `asked` writes down. Raises UsageError for what this
         protocol cannot say."""

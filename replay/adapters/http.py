@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import h11
 
-from replay.adapters.adapter import Asked
+from replay.adapters.adapter import RequestTemplate
 from replay.operations import MAX_PAYLOAD, Operation
 from replay.uploads import PIECE_HEAD_SIZE, PieceFlag, piece_flags
 from satchel.errors import IntegrityError, UsageError
@@ -129,7 +129,7 @@ def encode(
     return head + body
 
 
-def request(asked: Asked, *, number: int, time_ns: int, seed: int) -> bytes:
+def request(asked: RequestTemplate, *, number: int, time_ns: int, seed: int) -> bytes:
     """See `Adapter.request`."""
     headers, body = [("Content-Type", asked.content_type)], asked.payload()
     return encode(

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from replay.adapters.adapter import Asked
+from replay.adapters.adapter import RequestTemplate
 from replay.operations import Operation
 from satchel.errors import IntegrityError, UsageError
 
@@ -64,7 +64,7 @@ class Rectangle:
 
 
 @dataclass(frozen=True)
-class Update:
+class ScreenUpdate:
     """What an operation changed. whole: the rectangles cover the screen. failed: the service gave
     no answer, and what the screen shows is unknown. digest: see `screen_digest`."""
 
@@ -86,7 +86,7 @@ def encode(events: bytes, *, whole: bool) -> bytes:
     return _REQUEST.pack(_ASKS, _VERSION, flags, 0, len(events)) + events
 
 
-def request(asked: Asked, *, number: int, time_ns: int, seed: int) -> bytes:
+def request(asked: RequestTemplate, *, number: int, time_ns: int, seed: int) -> bytes:
     """See `Adapter.request`: the body has a line for each event, `type TEXT`, `key NAME`, `key
     ctrl+X` or `click X Y`; without one the whole screen is asked for."""
     events = b"".join(_written(line) for line in asked.payload().decode().splitlines() if line)
@@ -111,7 +111,7 @@ def normalise(response: bytes, operation: Operation) -> bytes:
     return answer
 
 
-class EarlyAnswers:
+class DesktopPreviewReader:
     """See `adapters.EarlyReader`: of one raw response, of which each byte is looked at once."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class EarlyAnswers:
         return found
 
 
-def decode(response: bytes) -> Update:
+def decode(response: bytes) -> ScreenUpdate:
     """Takes a normalised response apart. From a peer it may be anything: NotADesktop."""
     try:
         magic, version, flags, width, height, digest = _ANSWER.unpack_from(response)
@@ -138,7 +138,9 @@ def decode(response: bytes) -> Update:
         rectangles = tuple(_rectangles(update, width, height))
     except (struct.error, zlib.error) as error:
         raise NotADesktop("cannot read a desktop's answer", why=str(error)) from error
-    return Update(width, height, digest, bool(flags & _WHOLE), bool(flags & _FAILED), rectangles)
+    return ScreenUpdate(
+        width, height, digest, bool(flags & _WHOLE), bool(flags & _FAILED), rectangles
+    )
 
 
 def tiles(width: int, height: int) -> Iterator[tuple[int, int, int, int]]:

@@ -67,7 +67,7 @@ class SessionOptions:
     read_only: bool = False
 
 
-class _Served:
+class _SessionBase:
     """What both kinds of session have. Thread-safe."""
 
     def __init__(self, native: NativeSession) -> None:
@@ -147,7 +147,7 @@ class _Served:
         self.close()
 
 
-class Session(_Served):
+class MountSession(_SessionBase):
     """A mounted tree. When it is stopped with files open, they give ENOTCONN from then on."""
 
     def __init__(
@@ -173,7 +173,7 @@ class Session(_Served):
         super()._end()
 
 
-class RelayedSession(_Served):
+class RelayedSession(_SessionBase):
     """A session for a kernel elsewhere: raw FUSE messages over `fd`, a socket or a pair of pipes'
     end, which is duplicated and made non-blocking. What does not hold together is refused before
     libfuse sees it; a length that cannot be ends the session.

@@ -10,7 +10,7 @@
 
 Rooms, from above. `.importlinter` holds imports to this order:
 
-- status; reception: how nodes join
+- status; node_registry: how nodes join
 - calls: home's answer to each call of a node
 - share: a share, made of its parts
 - directory: which node has what
@@ -18,10 +18,10 @@ Rooms, from above. `.importlinter` holds imports to this order:
 - terms: the owner's settings of a share
 """
 
+from shares.home.node_registry import NodeRecord, NodeRegistry
 from shares.home.nodes.channel import Arrived, Channel, Open, Reply
 from shares.home.nodes.detector import LEASES, FaultDetector, LeaseDetector, Suspect
 from shares.home.nodes.session import NodeSession
-from shares.home.reception import NodeRecord, Reception
 from shares.home.share import Share
 from shares.home.status import share_status
 from shares.home.storage import grants, write_log
@@ -38,10 +38,10 @@ __all__ = [
     "Lag",
     "LeaseDetector",
     "NodeRecord",
+    "NodeRegistry",
     "NodeSession",
     "Open",
     "PathRule",
-    "Reception",
     "Reply",
     "Share",
     "ShareIndexDamaged",

@@ -12,7 +12,7 @@ from satchel.errors import IntegrityError
 from shares.context import Succession
 from shares.home.nodes.session import NodeSession
 from shares.home.share import Share
-from shares.node import SUCCESSIONS, Call, Hub, Lease, codec
+from shares.node import SUCCESSIONS, Call, Hub, LeaseGrant, codec
 from shares.protocol import NodeId
 
 P = ParamSpec("P")
@@ -90,8 +90,8 @@ class HomeCalls:
             )
         )
 
-    def _beat(self, session: NodeSession, since: float) -> Lease:
-        return Lease(self._share.lease, self._share.lost_since(since))
+    def _beat(self, session: NodeSession, since: float) -> LeaseGrant:
+        return LeaseGrant(self._share.lease, self._share.lost_since(since))
 
     def _succeeded(self, session: NodeSession, seen: list[Succession]) -> list[Succession]:
         return self._share.context.take(seen, SUCCESSIONS)

@@ -32,12 +32,12 @@ from shares.home.storage.group_commit import GroupCommit
 from shares.home.storage.tree import Tree
 from shares.home.storage.write_log import WriteLog
 from shares.home.terms import ShareRecord
-from shares.node import LOSSES_KEPT, Restored, TakenOver
+from shares.node import LOSSES_KEPT, NodeLoss, RestoreReport
 from shares.protocol import NodeId
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.25
+LEASE_POLL_SECONDS = 0.25
 """Between looks at leases, and at what can be made durable."""
 
 BROUGHT_LEASES = 16
@@ -71,7 +71,7 @@ class Share:
         folder.mkdir(parents=True, exist_ok=True)
         self.sessions: dict[NodeId, NodeSession] = {}
         self._lock = threading.RLock()
-        self._taken_over: deque[tuple[float, TakenOver]] = deque(maxlen=LOSSES_KEPT)
+        self._taken_over: deque[tuple[float, NodeLoss]] = deque(maxlen=LOSSES_KEPT)
         self._gone, self._detector = gone, detector
         self._closing = threading.Event()
         self._open_records(folder, awaited)
@@ -174,7 +174,7 @@ class Share:
         if not self._closing.is_set():
             self._gone(session)
 
-    def _note(self, session: NodeSession, why: str, restored: Restored) -> None:
+    def _note(self, session: NodeSession, why: str, restored: RestoreReport) -> None:
         """What the owner of a node that was lost may have to know."""
         about = (self.name, session.node, session.name, why)
         if session.left or self._closing.is_set():
@@ -182,9 +182,9 @@ class Share:
             return
         log.warning("share %s: node %d (%s): %s; home goes on without it: %s", *about, restored)
         at = time_ns() / 1e9
-        self._taken_over.append((monotonic(), TakenOver(*about[1:], at, 0.0, restored)))
+        self._taken_over.append((monotonic(), NodeLoss(*about[1:], at, 0.0, restored)))
 
-    def lost_since(self, at: float) -> list[TakenOver]:
+    def lost_since(self, at: float) -> list[NodeLoss]:
         """Nodes that home went on without later than that, seconds since 1970, and that it still
         tells of: the newest, at the end."""
         now = monotonic()
@@ -200,7 +200,7 @@ class Share:
             self.files.finish_closed()
 
     def _watch(self) -> None:
-        while not self._closing.wait(LOOK_SECONDS):
+        while not self._closing.wait(LEASE_POLL_SECONDS):
             try:
                 self._look()
             except Exception:  # of one look: without the next ones no lease would ever be over

@@ -16,7 +16,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import cast
 
-from shares.node.operations import ROOT, Attributes, Changes, Entry, Handle, Operations
+from shares.node.operations import ROOT, Attributes, Changes, DirEntry, Handle, Operations
 from shares.protocol import FileId
 
 SUPERUSER = 0
@@ -60,7 +60,7 @@ class MappedOperations:
     def __getattr__(self, name: str) -> object:
         return getattr(self._tree, name)
 
-    def lookup(self, parent: FileId, name: bytes) -> Entry:
+    def lookup(self, parent: FileId, name: bytes) -> DirEntry:
         return self._entry(self._tree.lookup(parent, name))
 
     def attributes(self, file: FileId, handle: int | None) -> Attributes:
@@ -73,22 +73,22 @@ class MappedOperations:
             changes = replace(changes, gid=self._groups.of(changes.gid))
         return self._here(self._tree.change(file, changes, handle))
 
-    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> DirEntry:
         return self._entry(self._tree.make_folder(parent, name, mode, *self._home(uid, gid)))
 
-    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
+    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> DirEntry:
         return self._entry(self._tree.make_link(parent, name, target, *self._home(uid, gid)))
 
-    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
+    def link(self, file: FileId, parent: FileId, name: bytes) -> DirEntry:
         return self._entry(self._tree.link(file, parent, name))
 
     def create(
         self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
-    ) -> tuple[Entry, Handle]:
+    ) -> tuple[DirEntry, Handle]:
         entry, handle = self._tree.create(parent, name, mode, flags, *self._home(uid, gid))
         return self._entry(entry), handle
 
-    def entries(self, folder: FileId) -> list[Entry]:
+    def entries(self, folder: FileId) -> list[DirEntry]:
         return [self._entry(entry) for entry in self._tree.entries(folder)]
 
     def _home(self, uid: int, gid: int) -> tuple[int, int]:
@@ -97,5 +97,5 @@ class MappedOperations:
     def _here(self, found: Attributes) -> Attributes:
         return replace(found, uid=self._users.of(found.uid), gid=self._groups.of(found.gid))
 
-    def _entry(self, entry: Entry) -> Entry:
+    def _entry(self, entry: DirEntry) -> DirEntry:
         return replace(entry, attributes=self._here(entry.attributes))

@@ -19,9 +19,9 @@ from typing import Any
 
 from satchel.errors import IntegrityError, SatchelError, UnavailableError, UnsupportedError
 from satchel.files import claimed
-from shares.node.hub.membership import Caller, Ends
-from shares.node.journal.left import Left, read_left
-from shares.node.recovery import Recovered, Recovery, put_aside
+from shares.node.hub.membership import Caller, ConversationOwner
+from shares.node.journal.leftovers import JournalLeftovers, read_left
+from shares.node.recovery import Recovery, RecoveryResult, put_aside
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Journals:
         folder.mkdir(parents=True, mode=0o700)
         return folder
 
-    def left(self, share: str | None = None) -> Iterator[Left]:
+    def left(self, share: str | None = None) -> Iterator[JournalLeftovers]:
         """What mounts have left that are no more, the oldest first, of one share or of all. Nobody
         else touches one until the next is asked for. One that has nothing that waits is removed,
         one that cannot be read is put aside."""
@@ -64,10 +64,10 @@ class Journals:
     def recover(
         self,
         share: str,
-        call: Callable[[Ends], Caller],
+        call: Callable[[ConversationOwner], Caller],
         wait: float | None,
         tell: Callable[[str], None],
-    ) -> list[Recovered]:
+    ) -> list[RecoveryResult]:
         """Send home what mounts of the share have left. tell: is told what became of it, line by
         line. What cannot be sent now stays where it is."""
         done = []
@@ -106,7 +106,7 @@ class Journals:
         found = [path for path in found if DAMAGED not in path.name]
         return sorted(found, key=lambda path: path.stat().st_mtime_ns)
 
-    def _read(self, folder: Path) -> Left | None:
+    def _read(self, folder: Path) -> JournalLeftovers | None:
         if not any(path.name != LOCK for path in folder.iterdir()):
             shutil.rmtree(folder, ignore_errors=True)  # its mount was killed before it began
             return None
@@ -117,7 +117,7 @@ class Journals:
             return None
 
 
-def waits(left: Left) -> str:
+def waits(left: JournalLeftovers) -> str:
     """How much, and where."""
     return (
         f"{left.count} files, {left.size} bytes that were written at {left.note.mountpoint} wait "
@@ -125,7 +125,7 @@ def waits(left: Left) -> str:
     )
 
 
-def behind(left: Left) -> HomeIsBehind:
+def behind(left: JournalLeftovers) -> HomeIsBehind:
     """Of a mount that has just ended."""
     return HomeIsBehind(
         waits(left),
@@ -135,7 +135,7 @@ def behind(left: Left) -> HomeIsBehind:
     )
 
 
-def lines(recovered: Recovered) -> Iterator[str]:
+def lines(recovered: RecoveryResult) -> Iterator[str]:
     """What became of a journal, for people."""
     where = recovered.note.mountpoint
     yield f"home has {recovered.files} files, {recovered.size} bytes that were written at {where}"

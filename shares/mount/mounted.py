@@ -15,17 +15,17 @@ from typing import Any
 
 from satchel.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from satchel.files import claimed
-from shares.fuse import Session, SessionOptions, Window, unmount_dead
+from shares.fuse import MountSession, SessionOptions, Window, unmount_dead
 from shares.mount.id_mapping import owned_by_mounter
 from shares.mount.journals import LOCK, Journals, behind
 from shares.node.content.buffer import Buffer
-from shares.node.hub.losses import TakenOver
-from shares.node.hub.membership import Caller, Ends
-from shares.node.journal.journal import Journal
-from shares.node.journal.left import read_left
+from shares.node.hub.losses import NodeLoss
+from shares.node.hub.membership import Caller, ConversationOwner
+from shares.node.journal.journal import MountJournal
+from shares.node.journal.leftovers import read_left
 from shares.node.journal.records import MountNote, this_boot
-from shares.node.member import Member, Parking
-from shares.node.offloading import Offloading, Switched
+from shares.node.member import Member, ParkingPolicy
+from shares.node.offloader import Offloader, OffloadReport
 from shares.node.operations import Operations
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class MountedShare:
 
     def __init__(
         self,
-        call: Callable[[Ends], Caller],
+        call: Callable[[ConversationOwner], Caller],
         share: str,
         name: str,
         mountpoint: Path,
@@ -49,7 +49,7 @@ class MountedShare:
         limit: int | None = None,
         wait: float | None = 30.0,
         ahead: bool = False,
-        parking: Parking | None = None,
+        parking: ParkingPolicy | None = None,
         map_owner: bool = False,
     ) -> None:
         """Send home what earlier mounts of the share have left, join the share and mount it.
@@ -60,7 +60,7 @@ class MountedShare:
         here (`id_mapping`), else numbers of users are the same. Raises ConflictError for a
         mountpoint in use, NotFoundError for one that is not there, UsageError for one that `state`
         is in, UnavailableError where home does not say whose the share is, and what Membership.join
-        and Session do; nothing is left then.
+        and MountSession do; nothing is left then.
         """
         unmount_dead(mountpoint)
         if not os.path.lexists(mountpoint):
@@ -84,7 +84,7 @@ class MountedShare:
                 self._member = self._join(
                     call, name, home, limit, wait, ahead=ahead, parking=parking
                 )
-                self._offloading = Offloading(self._member.node)
+                self._offloading = Offloader(self._member.node)
                 self._session = self._mount(map_owner)
             except BaseException:
                 shutil.rmtree(self._folder, ignore_errors=True)
@@ -101,16 +101,16 @@ class MountedShare:
 
     def _join(
         self,
-        call: Callable[[Ends], Caller],
+        call: Callable[[ConversationOwner], Caller],
         name: str,
         home: str,
         limit: int | None,
         wait: float | None,
         *,
         ahead: bool,
-        parking: Parking | None,
+        parking: ParkingPolicy | None,
     ) -> Member:
-        journal = Journal(self._folder)
+        journal = MountJournal(self._folder)
         member = Member(
             call,
             self.share,
@@ -128,11 +128,11 @@ class MountedShare:
         journal.mounted(MountNote(self.share, place, home, name, member.token, boot))
         return member
 
-    def _mount(self, map_owner: bool) -> Session:
+    def _mount(self, map_owner: bool) -> MountSession:
         try:
             options = SessionOptions(name=f"satchel:{self.share}")
             tree = self._mapped() if map_owner else self._member.node
-            session = Session(tree, self.mountpoint, options)
+            session = MountSession(tree, self.mountpoint, options)
             self._member.node.content.pages.serve(session.invalidate)
             return session
         except BaseException:
@@ -180,15 +180,15 @@ class MountedShare:
         state = {"parked": self._member.parked}
         return where | state | self._member.node.status() | told
 
-    def offloaded(self, paths: list[str] | None) -> Switched:
-        """A task of this machine's went elsewhere: as Offloading has it. Raises OSError."""
+    def offloaded(self, paths: list[str] | None) -> OffloadReport:
+        """A task of this machine's went elsewhere: as Offloader has it. Raises OSError."""
         return self._offloading.offloaded(paths)
 
-    def returned(self, paths: list[str] | None) -> Switched:
+    def returned(self, paths: list[str] | None) -> OffloadReport:
         """It came back."""
         return self._offloading.returned(paths)
 
-    def _tell(self, lost: TakenOver) -> None:
+    def _tell(self, lost: NodeLoss) -> None:
         told = f"home went on without {lost.name} (node {lost.node}): {lost.why}"
         log.warning("the share %s: %s; %s", self.share, told, lost.restored)
 

@@ -9,7 +9,7 @@
 
 Rooms, from above. `.importlinter` holds imports to this order:
 
-- offloading: a task went to another node, or came back
+- offloader: a task went to another node, or came back
 - files: the file API; member: a node that joins again; recovery: what a mount has left gets home
 - node: what programs ask, answered from copies and by home
 - opened: files and folders as programs have them open
@@ -33,28 +33,28 @@ from shares.node.hub.hub import (
     PRIVATE,
     SUCCESSIONS,
     Hub,
-    Lease,
-    Made,
-    Making,
+    LeaseGrant,
+    NewEntry,
     Notices,
-    Opened,
+    OpenReply,
     OwnFolder,
-    Unmade,
+    PendingCreate,
+    RemovedEntry,
 )
-from shares.node.hub.losses import LOSSES_KEPT, Losses, Restored, TakenOver
+from shares.node.hub.losses import LOSSES_KEPT, Losses, NodeLoss, RestoreReport
 from shares.node.hub.membership import (
     Caller,
-    Ends,
-    Join,
-    Joined,
+    ConversationOwner,
+    JoinReply,
+    JoinRequest,
     LeaseOver,
     Membership,
     await_reply,
 )
-from shares.node.member import Member, Parking
+from shares.node.member import Member, ParkingPolicy
 from shares.node.names.marks import Marks
 from shares.node.node import Node
-from shares.node.offloading import Offloading, Switched
+from shares.node.offloader import Offloader, OffloadReport
 from shares.node.opened.file_handles import IDLE_SECONDS, WRITTEN_SECONDS
 from shares.node.opened.uses import IDLE_FILES
 from shares.node.operations import (
@@ -66,11 +66,11 @@ from shares.node.operations import (
     ZERO_RANGE,
     Attributes,
     Changes,
-    Entry,
+    DirEntry,
+    FileSystemUsage,
     Handle,
     LockKind,
     Operations,
-    Usage,
 )
 
 __all__ = [
@@ -95,36 +95,36 @@ __all__ = [
     "Call",
     "Caller",
     "Changes",
-    "Ends",
-    "Entry",
+    "ConversationOwner",
+    "DirEntry",
     "Extent",
+    "FileSystemUsage",
     "Handle",
     "HomeLink",
     "Hub",
-    "Join",
-    "Joined",
-    "Lease",
+    "JoinReply",
+    "JoinRequest",
+    "LeaseGrant",
     "LeaseOver",
     "LockKind",
     "Losses",
-    "Made",
-    "Making",
     "Marks",
     "Member",
     "Membership",
+    "NewEntry",
     "Node",
+    "NodeLoss",
     "Notices",
-    "Offloading",
-    "Opened",
+    "OffloadReport",
+    "Offloader",
+    "OpenReply",
     "Operations",
     "OwnFolder",
-    "Parking",
+    "ParkingPolicy",
+    "PendingCreate",
     "RawFile",
-    "Restored",
-    "Switched",
-    "TakenOver",
-    "Unmade",
-    "Usage",
+    "RemovedEntry",
+    "RestoreReport",
     "await_reply",
     "codec",
     "encode",

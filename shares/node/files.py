@@ -201,7 +201,7 @@ class RawFile(io.RawIOBase):
             raise io.UnsupportedOperation("not opened for that")
 
 
-class _Relaxed:
+class _RelaxedReads:
     """Reads of one handle that may be old."""
 
     def __init__(self, node: Node, seconds: float) -> None:
@@ -214,8 +214,8 @@ class _Relaxed:
         return self._node.read_relaxed(handle, offset, size, self._seconds)
 
 
-def _relaxed(node: Operations, relaxation: float | None) -> _Relaxed | None:
-    return None if relaxation is None else _Relaxed(_node(node), relaxation)
+def _relaxed(node: Operations, relaxation: float | None) -> _RelaxedReads | None:
+    return None if relaxation is None else _RelaxedReads(_node(node), relaxation)
 
 
 def _node(tree: Operations) -> Node:

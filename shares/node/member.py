@@ -13,18 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from satchel.errors import NotFoundError, SatchelError
+from satchel.polling import IDLE_POLL_SECONDS
 from shares.node.content.buffer import Buffer
 from shares.node.content.copies import Make
-from shares.node.hub.losses import TakenOver
-from shares.node.hub.membership import Caller, Ends, Membership
+from shares.node.hub.losses import NodeLoss
+from shares.node.hub.membership import Caller, ConversationOwner, Membership
 from shares.node.journal.conflicts import Conflicts, of_aside
-from shares.node.journal.journal import Journal
+from shares.node.journal.journal import MountJournal
 from shares.node.node import Node
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
-"""How often it is looked whether anybody uses the share."""
 
 SETTLE_SECONDS = 0.25
 """For a call that was about to ask home when the node began to park."""
@@ -35,7 +34,7 @@ AGAIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Parking:
+class ParkingPolicy:
     """When a node leaves a share that nobody uses. idle_seconds: since a program needed home last;
     parked: is called each time when it has left"""
 
@@ -52,18 +51,18 @@ class Member:
 
     def __init__(
         self,
-        call: Callable[[Ends], Caller],
+        call: Callable[[ConversationOwner], Caller],
         share: str,
         name: str,
         buffer: Buffer,
         *,
         wait: float | None = 30.0,
         make: Make | None = None,
-        lost: Callable[[TakenOver], None] = lambda lost: None,
+        lost: Callable[[NodeLoss], None] = lambda lost: None,
         ahead: bool = False,
-        journal: Journal | None = None,
+        journal: MountJournal | None = None,
         kept: Callable[[bytes], None] = lambda path: None,
-        parking: Parking | None = None,
+        parking: ParkingPolicy | None = None,
     ) -> None:
         """Join. call: as for Membership; wait, make, lost, ahead, journal: as for Node; kept: is
         told the path of each conflict copy; parking: None where it stays joined while nobody uses
@@ -134,10 +133,10 @@ class Member:
                 if path is not None:
                     self._kept(path)
 
-    def _park_when_idle(self, parking: Parking) -> None:
+    def _park_when_idle(self, parking: ParkingPolicy) -> None:
         """A thread, for as long as the node is there."""
         home = self.node.home
-        while not self._closed.wait(min(LOOK_SECONDS, parking.idle_seconds / 4)):
+        while not self._closed.wait(min(IDLE_POLL_SECONDS, parking.idle_seconds / 4)):
             idle = time.monotonic() - home.asked
             if idle < parking.idle_seconds or not home.joined or not home.connected:
                 continue
@@ -149,7 +148,7 @@ class Member:
                 log.info("the share %s: somebody uses it, joining again", self.share)
                 self._join_again(at_once=True)
 
-    def _park(self, parking: Parking) -> bool:
+    def _park(self, parking: ParkingPolicy) -> bool:
         """Leave, with nothing here that home has not, and nothing that home has to ask for."""
         node, membership = self.node, self._membership
         node.home.wanted.clear()

@@ -22,24 +22,32 @@ from shares.node.content.content import Content
 from shares.node.content.copies import Make
 from shares.node.hub.current_hub import CurrentHub
 from shares.node.hub.hub import Hub
-from shares.node.hub.losses import Losses, TakenOver
-from shares.node.journal.journal import Journal
+from shares.node.hub.losses import Losses, NodeLoss
+from shares.node.journal.journal import MountJournal
 from shares.node.names.last_names import LastNames
-from shares.node.names.made_ahead import MadeAhead
-from shares.node.names.names import Names
+from shares.node.names.local_creations import LocalCreations
+from shares.node.names.names import NameCache
 from shares.node.opened.allocation import Allocation
 from shares.node.opened.creation import Creation
 from shares.node.opened.file_handles import FileHandles
 from shares.node.opened.filemarks import FileMarks
 from shares.node.opened.folders import Folders
-from shares.node.opened.foresight import Foresight
+from shares.node.opened.foresight import ContentPrefetcher
 from shares.node.opened.handles import appends, file_of
 from shares.node.opened.heartbeat import Heartbeat
 from shares.node.opened.latest_attributes import LatestAttributes
 from shares.node.opened.opener import Opener
 from shares.node.opened.statics import Statics
-from shares.node.opened.uses import Uses
-from shares.node.operations import FLOCK, ROOT, Attributes, Changes, Handle, LockKind, Usage
+from shares.node.opened.uses import FileUses
+from shares.node.operations import (
+    FLOCK,
+    ROOT,
+    Attributes,
+    Changes,
+    FileSystemUsage,
+    Handle,
+    LockKind,
+)
 from shares.protocol import FileId
 
 CLOSE_SECONDS = 5.0
@@ -57,17 +65,17 @@ class Node:
         buffer: Buffer,
         wait: float | None = 30.0,
         make: Make | None = None,
-        lost: Callable[[TakenOver], None] = lambda lost: None,
+        lost: Callable[[NodeLoss], None] = lambda lost: None,
         *,
         ahead: bool = False,
-        journal: Journal | None = None,
+        journal: MountJournal | None = None,
     ) -> None:
         """Begins to listen at once. wait, make: as for Content; lost: is told of each node that
         home goes on without; ahead: files are made before home has made them, where no other node
         knows the folder. journal: has what home has not, after the end of this process"""
         self.home = home = CurrentHub(hub, wait)
-        self.names, self.uses, last = Names(), Uses(), LastNames(journal)
-        self._ahead = made = MadeAhead(home, makes=ahead)
+        self.names, self.uses, last = NameCache(), FileUses(), LastNames(journal)
+        self._ahead = made = LocalCreations(home, makes=ahead)
         self.content = content = Content(hub, buffer, wait, make, self.uses.engaged, journal)
         self._losses = Losses(lost)
         self._heartbeat = beat = Heartbeat(home, content, self.names, self._losses)
@@ -76,7 +84,7 @@ class Node:
         self._opener = opener = Opener(home, self.names, content, statics, marks, beat)
         admit = partial(opener.admit, writes=False)
         about = (self.uses, content, self.names, home.get)
-        self.foresight = Foresight(*about, admit) if ahead else None
+        self.foresight = ContentPrefetcher(*about, admit) if ahead else None
         known = (home, self.names, made, self.uses, content)
         self.handles = files = FileHandles(*known, marks, opener, beat, self.foresight)
         self._attributes = attributes = LatestAttributes(*known, statics, files)
@@ -204,7 +212,7 @@ class Node:
         if mark is not None:
             self.handles.mark(file, mark)
 
-    def usage(self, file: FileId) -> Usage:
+    def usage(self, file: FileId) -> FileSystemUsage:
         del file
         return self.hub.usage()
 

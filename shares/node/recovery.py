@@ -27,12 +27,21 @@ from shares.node import clock
 from shares.node.content.buffer import Buffer
 from shares.node.extent import Extent
 from shares.node.hub.hub import Hub
-from shares.node.hub.membership import Caller, Ends, Membership
+from shares.node.hub.membership import Caller, ConversationOwner, Membership
 from shares.node.journal.conflicts import Conflicts, RefusedContent, of_aside
-from shares.node.journal.left import Left, LeftFile
+from shares.node.journal.leftovers import JournalLeftovers, LeftFile
 from shares.node.journal.records import MountNote
 from shares.node.node import Node
-from shares.protocol import ATTRIBUTES, FileId, Message, NodeMachine, Refused, Release, filled, runs
+from shares.protocol import (
+    ATTRIBUTES,
+    FileId,
+    Message,
+    NodeMachine,
+    RefusalReply,
+    Release,
+    filled,
+    runs,
+)
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +60,7 @@ class RecoveryStopped(UnavailableError):
 
 
 @dataclass
-class Recovered:
+class RecoveryResult:
     """What has become of a journal. files, size: what home has now; conflicts: paths of conflict
     copies; failed: files that cannot be read, and why: the journal is put aside with them"""
 
@@ -76,15 +85,20 @@ class Recovered:
 class Recovery:
     """Of one journal, which nobody serves. One thread."""
 
-    def __init__(self, left: Left, call: Callable[[Ends], Caller], wait: float | None) -> None:
+    def __init__(
+        self,
+        left: JournalLeftovers,
+        call: Callable[[ConversationOwner], Caller],
+        wait: float | None,
+    ) -> None:
         """call: as for Membership; wait: seconds without a connection until it is given up."""
         self._left, self._call, self._wait = left, call, wait
 
-    def run(self) -> Recovered:
+    def run(self) -> RecoveryResult:
         """Send it home. What is at home on return is durable there, and the journal is removed, or
         put aside where something of it cannot be read. Raises RecoveryStopped, and what
         Membership.join does; the journal is as it was then."""
-        left, recovered = self._left, Recovered(self._left.note)
+        left, recovered = self._left, RecoveryResult(self._left.note)
         note = left.note
         membership = Membership(
             self._call, note.share, note.name, token=note.token, patience=self._wait
@@ -119,7 +133,7 @@ class Recovery:
             lambda folder, done: done(),
         )
         made = self._make(hub)
-        bringing = _Bringing(hub)
+        bringing = _ReleaseSender(hub)
         for each in self._left.files:
             grant = made.get(each.file, 0)
             if not isinstance(grant, OSError):
@@ -170,7 +184,7 @@ class Recovery:
         with ThreadPoolExecutor(SYNCING) as threads:
             list(threads.map(sync, files))
 
-    def _settle(self, hub: Hub, refused: list[RefusedContent], recovered: Recovered) -> None:
+    def _settle(self, hub: Hub, refused: list[RefusedContent], recovered: RecoveryResult) -> None:
         left = self._left
         refused = [
             *refused,
@@ -191,7 +205,7 @@ class Recovery:
                 node.close()
 
 
-class _Bringing:
+class _ReleaseSender:
     """Releases on their way to home."""
 
     def __init__(self, hub: Hub) -> None:
@@ -220,7 +234,7 @@ class _Bringing:
                 self._waits -= 1
                 if isinstance(reply, OSError):
                     self._error = reply
-                elif isinstance(reply, Refused):
+                elif isinstance(reply, RefusalReply):
                     self._refused.setdefault(message.file, []).extend(reply.refused)
                 self._changed.notify_all()
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from shares.protocol.messages import Carrier, FileId, Log, Message, NodeId
+from shares.protocol.messages import Carrier, FileId, LogWrite, Message, NodeId
 
 Token = Hashable
 """How who acts names a request of a node's, in order to find where its reply goes."""
 
 
 @dataclass(frozen=True)
-class Store:
+class StoreContent:
     """Put the message's content into home's files; what the log has of these blocks is over."""
 
     node: NodeId
@@ -26,7 +26,7 @@ class Append:
     """Put this into the write log. token: of the request, whose Reply comes next."""
 
     node: NodeId
-    message: Log
+    message: LogWrite
     token: Token
 
 
@@ -58,10 +58,10 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Opened:
+class FinishOpen:
     """The open is over. native: the node alone uses the file, and writes it under `grant`; else
     that is the last one for all of the file, which has ended. Grants only grow: by this one the
-    node knows which Native and Engage came after the open."""
+    node knows which NativeGrant and Engage came after the open."""
 
     node: NodeId
     token: Token
@@ -71,11 +71,11 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Taken:
+class FinishReclaim:
     """Home has these blocks to itself, until `gave` is called with the token."""
 
     token: Token
     file: FileId
 
 
-Action = Store | Append | Replay | Reply | Ask | Opened | Taken
+Action = StoreContent | Append | Replay | Reply | Ask | FinishOpen | FinishReclaim

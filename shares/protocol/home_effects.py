@@ -20,21 +20,21 @@ from shares.protocol.home_actions import (
     Action,
     Append,
     Ask,
-    Opened,
+    FinishOpen,
+    FinishReclaim,
     Replay,
     Reply,
-    Store,
-    Taken,
+    StoreContent,
     Token,
 )
 from shares.protocol.messages import (
     Carrier,
     FileId,
-    Invalidated,
-    Log,
+    InvalidateReply,
+    LogWrite,
     Message,
     NodeId,
-    Updated,
+    UpdateReply,
 )
 
 
@@ -47,7 +47,7 @@ class Effects(Protocol):
 
     def store(self, node: NodeId, message: Carrier) -> None: ...
 
-    def append(self, node: NodeId, message: Log, token: Token) -> None: ...
+    def append(self, node: NodeId, message: LogWrite, token: Token) -> None: ...
 
     def replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None: ...
 
@@ -57,7 +57,7 @@ class Effects(Protocol):
         """Returns what the machine wants when the node has answered at once (`answer_of_home`)."""
         ...
 
-    def opened(self, opened: Opened) -> Iterable[Action]:
+    def opened(self, opened: FinishOpen) -> Iterable[Action]:
         """Returns what the machine wants when home asks something itself for the answer."""
         ...
 
@@ -72,7 +72,7 @@ def perform(actions: Iterable[Action], effects: Effects) -> None:
     wanted = deque(actions)
     while wanted:
         match wanted.popleft():
-            case Store(node, message):
+            case StoreContent(node, message):
                 effects.store(node, message)
             case Append(node, record, token):
                 effects.append(node, record, token)
@@ -82,9 +82,9 @@ def perform(actions: Iterable[Action], effects: Effects) -> None:
                 effects.reply(node, token, answer)
             case Ask(node, number, question):
                 wanted.extend(effects.ask(node, number, question))
-            case Opened() as opened:
+            case FinishOpen() as opened:
                 wanted.extend(effects.opened(opened))
-            case Taken(token, file):
+            case FinishReclaim(token, file):
                 wanted.extend(effects.taken(token, file))
 
 
@@ -92,5 +92,5 @@ def answer_of_home(message: Message) -> Message:
     """What home answers when it is asked itself: it keeps no copies."""
     about = (message.file, message.first, message.count)
     if isinstance(message, Carrier):
-        return Updated(*about, (False,) * message.count)
-    return Invalidated(*about, (False,) * message.count)
+        return UpdateReply(*about, (False,) * message.count)
+    return InvalidateReply(*about, (False,) * message.count)

@@ -9,7 +9,7 @@ that it returns, and does these in their order; `Ask` and `Reply` to one node go
 Requests for the same blocks are taken up one after the other, in the order in which they came. What
 a request needs is found from the state of its blocks, asked for, and when all answers are there
 found again; when nothing is needed any more it is answered. Content that an owner gives (Push,
-Flush, Release, Recalled) is taken at once, because it is the latest whatever else is going on.
+Flush, Release, RecallReply) is taken at once, because it is the latest whatever else is going on.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from shares.protocol.home_actions import (
     Action,
     Append,
     Ask,
-    Opened,
+    FinishOpen,
+    FinishReclaim,
     Replay,
     Reply,
-    Store,
-    Taken,
+    StoreContent,
     Token,
 )
 from shares.protocol.home_questions import (
@@ -40,34 +40,41 @@ from shares.protocol.home_questions import (
     part,
     reads_clean,
 )
-from shares.protocol.home_records import NOBODY, FileRecord, Opening, Record, Request, Taking
+from shares.protocol.home_records import (
+    NOBODY,
+    BlockRecord,
+    FileRecord,
+    OpenRequest,
+    ReclaimRequest,
+    Request,
+)
 from shares.protocol.messages import (
     ATTRIBUTES,
     HOME,
     UNCUT,
+    Ack,
+    Acquire,
     Blocks,
-    Done,
     Engage,
-    Engaged,
+    EngageReply,
     Fetch,
     FileId,
     Flush,
-    Granted,
     Invalidate,
-    Invalidated,
+    InvalidateReply,
     Keep,
-    Log,
+    LogWrite,
     Message,
-    Native,
+    NativeGrant,
     NodeId,
-    Own,
+    Ownership,
     Push,
     Recall,
-    Recalled,
-    Refused,
+    RecallReply,
+    RefusalReply,
     Release,
     Update,
-    Updated,
+    UpdateReply,
     runs,
 )
 
@@ -81,7 +88,7 @@ Of more the one that was closed first is asked back: home remembers each."""
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Question:
     node: NodeId
     message: Message
     request: Request | None
@@ -97,7 +104,7 @@ class HomeMachine:
     def __init__(self, base: int = 1) -> None:
         self._base = base
         self._files: dict[FileId, FileRecord] = {}
-        self._asks: dict[int, _Asked] = {}
+        self._asks: dict[int, _Question] = {}
         self._asked = 0
         self._grants = base
         self._resting: OrderedDict[FileId, None] = OrderedDict()  # perhaps: that is looked up
@@ -107,7 +114,7 @@ class HomeMachine:
     def request(self, node: NodeId, message: Message, token: Token, now: float) -> list[Action]:
         """A node's request. Raises ValueError for what a node cannot ask; nothing is changed."""
         check(message)
-        if isinstance(message, Fetch | Own):
+        if isinstance(message, Fetch | Acquire):
             if len(message.versions) != message.count:
                 raise ValueError(f"{len(message.versions)} versions of {message.count} blocks")
             end = message.first + message.count
@@ -115,7 +122,7 @@ class HomeMachine:
             return self._queue(wanted, now)
         if isinstance(message, Push | Flush | Release):
             return self._given(node, message, token, now)
-        if isinstance(message, Log):
+        if isinstance(message, LogWrite):
             return self._log(node, message, token)
         raise ValueError(f"a node asks {type(message).__name__}")
 
@@ -130,14 +137,15 @@ class HomeMachine:
         cut: bool = False,
         writes: bool = True,
     ) -> list[Action]:
-        """A node opens a file; `Opened` comes when nobody else has it natively and may have written
-        it. cut: home has just made the file empty for that, and the node expects to be given its
-        beginning. writes: its programs may write it from now on, until it has `written` it."""
+        """A node opens a file; `FinishOpen` comes when nobody else has it natively and may have
+        written it. cut: home has just made the file empty for that, and the node expects to be
+        given its beginning. writes: its programs may write it from now on, until it has `written`
+        it."""
         known = self._file(file)
         known.relaxation = relaxation
         if writes:
             known.writing.add(node)
-        return self._queue(Request(node, token, file, -1, inf, Opening(cut)), now)
+        return self._queue(Request(node, token, file, -1, inf, OpenRequest(cut)), now)
 
     def written(self, node: NodeId, file: FileId) -> None:
         """Its programs write it no more, and home has been given all that they wrote natively."""
@@ -160,7 +168,7 @@ class HomeMachine:
         # What is still said to updates of before may come when the node has got others.
         for number, asked in list(self._asks.items()):
             about = (asked.node, asked.message.file)
-            if about == (node, file) and isinstance(asked.message, Update | Granted):
+            if about == (node, file) and isinstance(asked.message, Update | Ownership):
                 del self._asks[number]
         actions = self._alone(known, file, now)
         self._tidy(file)
@@ -188,7 +196,7 @@ class HomeMachine:
         return actions + self._next(known, now)
 
     def _engaged(
-        self, known: FileRecord, node: NodeId, message: Engaged, now: float
+        self, known: FileRecord, node: NodeId, message: EngageReply, now: float
     ) -> list[Action]:
         waited_for = known.engaging != node
         home_transitions.engaged(known, node, message)
@@ -202,7 +210,7 @@ class HomeMachine:
             (only,) = known.open
             if known.alone(only) and not known.queue:
                 self._make_native(known, only)
-                return [self._ask(only, Native(file, 0, 0, known.grant), None, now)]
+                return [self._ask(only, NativeGrant(file, 0, 0, known.grant), None, now)]
         return []
 
     def take(
@@ -217,19 +225,23 @@ class HomeMachine:
         kept: float = inf,
     ) -> list[Action]:
         """Home is going to change block -1, and those from `first` to before `end`, by itself:
-        nobody has any of them when `Taken` comes. discard, kept: from this number to before that
-        one the owners' content is not wanted. by: the node that wants that; where there is no end,
-        it is going to write there next."""
-        wants = Taking(first, discard, by, end, kept)
+        nobody has any of them when `FinishReclaim` comes. discard, kept: from this number to before
+        that one the owners' content is not wanted. by: the node that wants that; where there is no
+        end, it is going to write there next."""
+        wants = ReclaimRequest(first, discard, by, end, kept)
         behind = end if first < UNCUT else 0
         return self._queue(Request(HOME, token, file, ATTRIBUTES, behind, wants), now)
 
     def gave(self, file: FileId, token: Token, now: float) -> list[Action]:
         """Home has changed the blocks that it took."""
         known = self._file(file)
-        wants = Taking(UNCUT, UNCUT)
+        wants = ReclaimRequest(UNCUT, UNCUT)
         for request in list(known.queue):
-            if request.token == token and isinstance(request.wants, Taking) and request.taken:
+            if (
+                request.token == token
+                and isinstance(request.wants, ReclaimRequest)
+                and request.taken
+            ):
                 known.queue.remove(request)
                 wants = request.wants
                 known.changed(wants, self._grant())
@@ -258,7 +270,7 @@ class HomeMachine:
         actions: list[Action] = []
         numbers = (ATTRIBUTES, *range(cut, cut + GIVEN))
         for first, count in runs([n for n in numbers if known.free(n, node, opening)]):
-            wanted = Own(file, first, count, (0,) * count, whole=False)
+            wanted = Acquire(file, first, count, (0,) * count, whole=False)
             for number in wanted.numbers:
                 known.record(number).readers = NOBODY  # as of who asks for it after the cut
             actions.append(self._ask(node, self._granted(known, node, wanted), None, now))
@@ -302,19 +314,19 @@ class HomeMachine:
         actions: list[Action] = []
         if known is None:
             return self._settle([number], now)
-        if isinstance(about, Invalidate) and isinstance(message, Invalidated):
+        if isinstance(about, Invalidate) and isinstance(message, InvalidateReply):
             # Since it was told that its copy grows old, the node may have got another one.
             if about.keep is Keep.NOTHING:
                 home_transitions.invalidated(known, node, message)
             else:
                 home_transitions.used_late(known, message)
-        elif isinstance(about, Recall) and isinstance(message, Recalled):
+        elif isinstance(about, Recall) and isinstance(message, RecallReply):
             actions += home_transitions.recalled(known, node, about, asked.request, message)
-        elif isinstance(about, Update | Granted) and isinstance(message, Updated):
+        elif isinstance(about, Update | Ownership) and isinstance(message, UpdateReply):
             home_transitions.updated(known, node, about, message)
-        elif isinstance(about, Engage) and isinstance(message, Engaged):
+        elif isinstance(about, Engage) and isinstance(message, EngageReply):
             actions += self._engaged(known, node, message, now)
-        elif not (isinstance(about, Native) and isinstance(message, Done)):
+        elif not (isinstance(about, NativeGrant) and isinstance(message, Ack)):
             got, to = type(message).__name__, type(about).__name__
             raise ValueError(f"{got} in reply to {to}")  # noqa: TRY004
         actions += self._settle([number], now)
@@ -343,7 +355,7 @@ class HomeMachine:
         """Whether anything is known of the file."""
         return file in self._files
 
-    def record(self, file: FileId, number: int) -> Record | None:
+    def record(self, file: FileId, number: int) -> BlockRecord | None:
         known = self._files.get(file)
         return known.blocks.get(number) if known else None
 
@@ -398,7 +410,7 @@ class HomeMachine:
                     # What the native node asks from here on waits until it has answered Engage:
                     # granted before that, it would be taken for nothing but a copy after it.
                     request.first, request.end = ATTRIBUTES, inf
-                if isinstance(request.wants, Own):
+                if isinstance(request.wants, Acquire):
                     for number in request.wants.numbers:
                         known.record(number).readers = NOBODY
                 actions += self._advance(known, request, now)
@@ -419,7 +431,7 @@ class HomeMachine:
 
     def _ask(self, node: NodeId, message: Message, request: Request | None, now: float) -> Action:
         self._asked += 1
-        self._asks[self._asked] = _Asked(node, message, request)
+        self._asks[self._asked] = _Question(node, message, request)
         if request is not None:
             request.asks.add(self._asked)
         return Ask(node, self._asked, message)
@@ -446,16 +458,16 @@ class HomeMachine:
         ahead: list[Action] = []
         if isinstance(wants, Fetch):
             message: Message = self._fetched(known, request, wants)
-        elif isinstance(wants, Own):
+        elif isinstance(wants, Acquire):
             ahead = self._outdated(known, request.node, wants.file, wants.numbers, now)
             message = self._granted(known, request.node, wants)
-        elif isinstance(wants, Opening):
+        elif isinstance(wants, OpenRequest):
             return self._opened(known, request, now)
         else:
             request.taken = True
             taken = sorted(number for number in known.blocks if wants.takes(number))
             ahead = self._outdated(known, wants.by, request.file, taken, now)
-            return [*ahead, Taken(request.token, request.file)]
+            return [*ahead, FinishReclaim(request.token, request.file)]
         return [*ahead, Reply(request.node, request.token, message)]
 
     def _outdated(
@@ -483,13 +495,13 @@ class HomeMachine:
         about = (wants.file, wants.first, wants.count)
         return Blocks(*about, tuple(fresh), versions=tuple(versions), lent=tuple(lent))
 
-    def _shown(self, record: Record) -> None:
+    def _shown(self, record: BlockRecord) -> None:
         """A node gets to see the block: what a lost owner may still have would come too late."""
         if record.seized:
             record.seized = False
             record.granted(self._grant())
 
-    def _granted(self, known: FileRecord, node: NodeId, wants: Own) -> Granted:
+    def _granted(self, known: FileRecord, node: NodeId, wants: Acquire) -> Ownership:
         versions, fresh, shared, used = [], [], [], []
         grant = known.grant if known.native is not None else self._grant()
         for number, had in zip(wants.numbers, wants.versions, strict=True):
@@ -503,7 +515,7 @@ class HomeMachine:
             record.pusher, record.used, record.seized = None, False, False
             if known.native is None:
                 record.own(node, grant)
-        return Granted(
+        return Ownership(
             wants.file,
             wants.first,
             wants.count,
@@ -525,10 +537,10 @@ class HomeMachine:
         if known.native is None and known.open == {node} and known.alone(node):
             self._make_native(known, node)
         native = known.native == node
-        opened = Opened(node, request.token, request.file, native, known.grant)
+        opened = FinishOpen(node, request.token, request.file, native, known.grant)
         if native or again:
             return [opened]
-        if isinstance(request.wants, Opening) and request.wants.cut:
+        if isinstance(request.wants, OpenRequest) and request.wants.cut:
             return [*self._give(known, request.file, node, 0, now, request), opened]
         return [*self._ahead(known, request, now), opened]
 
@@ -575,11 +587,11 @@ class HomeMachine:
         fresh = tuple(number for number in taken if number in message.fresh)
         if fresh:
             self._files[message.file] = known
-            actions.append(Store(node, part(message, fresh)))
+            actions.append(StoreContent(node, part(message, fresh)))
         if isinstance(message, Push) and known.native is None:
             actions += self._updates(known, node, message, now)
         about = (message.file, message.first, message.count)
-        done = Refused(*about, tuple(refused)) if refused else Done(*about)
+        done = RefusalReply(*about, tuple(refused)) if refused else Ack(*about)
         return [*actions, Reply(node, token, done)]
 
     def _updates(self, known: FileRecord, node: NodeId, message: Push, now: float) -> list[Action]:
@@ -589,11 +601,11 @@ class HomeMachine:
             for first, count in runs(numbers)
         ]
 
-    def _log(self, node: NodeId, message: Log, token: Token) -> list[Action]:
+    def _log(self, node: NodeId, message: LogWrite, token: Token) -> list[Action]:
         known = self._files.get(message.file)
         about = (message.file, message.first, message.count)
         record = known.blocks.get(message.first) if known else None
         native = known is not None and known.native == node
         if native or (record is not None and record.owner == node):
-            return [Append(node, message, token), Reply(node, token, Done(*about))]
-        return [Reply(node, token, Refused(*about, (message.first,)))]
+            return [Append(node, message, token), Reply(node, token, Ack(*about))]
+        return [Reply(node, token, RefusalReply(*about, (message.first,)))]

@@ -8,22 +8,29 @@ from collections import defaultdict
 from collections.abc import Iterable
 from math import inf
 
-from shares.protocol.home_records import NOBODY, FileRecord, Opening, Record, Request, Taking
+from shares.protocol.home_records import (
+    NOBODY,
+    BlockRecord,
+    FileRecord,
+    OpenRequest,
+    ReclaimRequest,
+    Request,
+)
 from shares.protocol.messages import (
     HOME,
     LONGEST,
     UNCUT,
+    Ack,
+    Acquire,
     Carrier,
-    Done,
     Engage,
-    Engaged,
+    EngageReply,
     Fetch,
     FileId,
     Invalidate,
     Keep,
     Message,
     NodeId,
-    Own,
     Recall,
     Release,
     runs,
@@ -35,10 +42,10 @@ def needed(known: FileRecord, request: Request) -> list[tuple[NodeId, Message]]:
     if known.native not in {None, request.node}:
         assert known.native is not None
         wants, cut = request.wants, UNCUT
-        if isinstance(wants, Taking) and wants.kept == inf:
+        if isinstance(wants, ReclaimRequest) and wants.kept == inf:
             cut = wants.discard
         return [(known.native, Engage(request.file, 0, 0, cut, known.grant))]
-    if known.native is not None or isinstance(request.wants, Opening):
+    if known.native is not None or isinstance(request.wants, OpenRequest):
         return []
     found: defaultdict[tuple[NodeId, Message], list[int]] = defaultdict(list)
     for number, record in _about(known, request):
@@ -57,7 +64,7 @@ def needed(known: FileRecord, request: Request) -> list[tuple[NodeId, Message]]:
 
 def reads_clean(known: FileRecord, request: Request) -> bool:
     """Whether it reads what another node has natively, and home has all that this one wrote."""
-    reads = isinstance(request.wants, Fetch | Opening)
+    reads = isinstance(request.wants, Fetch | OpenRequest)
     return reads and known.native not in {None, request.node, *known.writing}
 
 
@@ -66,13 +73,13 @@ def awaits_engaged(known: FileRecord, request: Request) -> bool:
     copies, and so does its own open, which would overtake Engage."""
     if known.engaging is None or isinstance(request.wants, Fetch):
         return False
-    return not isinstance(request.wants, Opening) or request.node == known.engaging
+    return not isinstance(request.wants, OpenRequest) or request.node == known.engaging
 
 
-def _about(known: FileRecord, request: Request) -> Iterable[tuple[int, Record]]:
-    if isinstance(request.wants, Fetch | Own):
+def _about(known: FileRecord, request: Request) -> Iterable[tuple[int, BlockRecord]]:
+    if isinstance(request.wants, Fetch | Acquire):
         return [(number, known.record(number)) for number in request.wants.numbers]
-    assert isinstance(request.wants, Taking)
+    assert isinstance(request.wants, ReclaimRequest)
     return [
         (number, record)
         for number, record in known.blocks.items()
@@ -81,7 +88,7 @@ def _about(known: FileRecord, request: Request) -> Iterable[tuple[int, Record]]:
 
 
 def questions(
-    known: FileRecord, request: Request, number: int, record: Record
+    known: FileRecord, request: Request, number: int, record: BlockRecord
 ) -> Iterable[tuple[NodeId, Message]]:
     """Who has to be asked what about one block, in messages that are about no block."""
     file, wants = request.file, request.wants
@@ -93,16 +100,16 @@ def questions(
             lent = known.relaxation > 0 and wants.relaxed
             yield owner, Recall(file, 0, 0, Keep.LENT if lent else Keep.COPY)
         return
-    if isinstance(wants, Own):
+    if isinstance(wants, Acquire):
         # With relaxation the other copies are told when the request is granted (`outdated`).
         keep = Keep.STALE if known.relaxation else Keep.NOTHING
         sharers = NOBODY if known.relaxation else record.sharers - {request.node}
         use = not wants.whole
     else:
-        assert isinstance(wants, Taking)
+        assert isinstance(wants, ReclaimRequest)
         keep, use = Keep.NOTHING, False
         sharers = record.sharers & {wants.by} if known.relaxation else record.sharers
-    if owner is not None and isinstance(wants, Taking) and wants.discards(number):
+    if owner is not None and isinstance(wants, ReclaimRequest) and wants.discards(number):
         yield owner, Invalidate(file, 0, 0)
     elif owner is not None:
         yield owner, Recall(file, 0, 0, keep, use)
@@ -151,7 +158,7 @@ def claims(known: FileRecord, node: NodeId, message: Carrier) -> tuple[list[int]
 
 
 def check(message: Message) -> None:
-    whole = isinstance(message, Engaged | Done) and message.count == 0
+    whole = isinstance(message, EngageReply | Ack) and message.count == 0
     if not whole and (message.first < -1 or not 0 < message.count <= LONGEST):
         raise ValueError(f"a run of {message.count} blocks from {message.first} on")
     if isinstance(message, Carrier) and any(n not in message.numbers for n in message.fresh):

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from math import inf
 
 from shares.protocol.home_actions import Token
-from shares.protocol.messages import ATTRIBUTES, HOME, UNCUT, Fetch, FileId, NodeId, Own, Update
+from shares.protocol.messages import ATTRIBUTES, HOME, UNCUT, Acquire, Fetch, FileId, NodeId, Update
 from shares.protocol.overwrites import RELEARNT
 
 NOBODY: frozenset[NodeId] = frozenset()
 
 
 @dataclass(slots=True)
-class Record:
+class BlockRecord:
     """What is known of a block.
 
     owner: HOME where home's content is the latest. sharers: who has a copy, the owner left out.
@@ -57,7 +57,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Opening:
+class OpenRequest:
     """The request to open a file: about all of its blocks. cut: home has just made it empty for
     this."""
 
@@ -65,7 +65,7 @@ class Opening:
 
 
 @dataclass(frozen=True)
-class Taking:
+class ReclaimRequest:
     """Home's own request: for block -1, and those from `first` to before `end`. discard, kept: from
     which block to before which one nobody's content is wanted any more. by: for which node."""
 
@@ -91,7 +91,7 @@ class Request:
     file: FileId
     first: int
     end: float
-    wants: Fetch | Own | Opening | Taking
+    wants: Fetch | Acquire | OpenRequest | ReclaimRequest
     asks: set[int] = field(default_factory=set)
     started: bool = False
     taken: bool = False
@@ -114,7 +114,7 @@ class FileRecord:
 
     base: int
     relaxation: float = 0.0
-    blocks: dict[int, Record] = field(default_factory=dict)
+    blocks: dict[int, BlockRecord] = field(default_factory=dict)
     queue: list[Request] = field(default_factory=list)
     open: set[NodeId] = field(default_factory=set)
     native: NodeId | None = None
@@ -146,17 +146,17 @@ class FileRecord:
         """The latest version of any block, of those that were cut off as well."""
         return max(self.base, *(record.version for record in self.blocks.values()), 0)
 
-    def record(self, number: int) -> Record:
+    def record(self, number: int) -> BlockRecord:
         found = self.blocks.get(number)
         if found is None:
-            found = self.blocks[number] = Record(self.base, seized=self.seized)
+            found = self.blocks[number] = BlockRecord(self.base, seized=self.seized)
             if number in self.cut_off:
                 found.pusher, found.used = self.cut_off.pop(number)
         return found
 
-    def look(self, number: int) -> Record:
+    def look(self, number: int) -> BlockRecord:
         """The same, for who changes nothing of what is not known yet: that is not remembered."""
-        return self.blocks.get(number) or Record(self.base, seized=self.seized)
+        return self.blocks.get(number) or BlockRecord(self.base, seized=self.seized)
 
     def takes(self, number: int, grant: int) -> bool:
         """Whether content that was written under this grant is the latest."""
@@ -168,11 +168,11 @@ class FileRecord:
             return self.native_grant <= grant or record.owner != HOME
         return grant == self.grant > record.grant
 
-    def changed(self, taken: Taking, grant: int) -> None:
+    def changed(self, taken: ReclaimRequest, grant: int) -> None:
         """Home has changed the blocks that it took: nothing that was written before is the latest.
         grant: a number that nobody writes under. Of what was cut off nothing is known any more, but
         that its versions have been."""
-        kept: dict[int, Record] = {}
+        kept: dict[int, BlockRecord] = {}
         for number, record in self.blocks.items():
             if taken.discards(number):
                 self.base = max(self.base, record.version)

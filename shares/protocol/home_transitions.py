@@ -7,25 +7,25 @@ Each raises ValueError for a reply that does not fit.
 
 from __future__ import annotations
 
-from shares.protocol.home_actions import Action, Store
+from shares.protocol.home_actions import Action, StoreContent
 from shares.protocol.home_questions import part
 from shares.protocol.home_records import NOBODY, FileRecord, Request
 from shares.protocol.messages import (
     HOME,
     LONGEST,
-    Engaged,
-    Granted,
-    Invalidated,
+    EngageReply,
+    InvalidateReply,
     Keep,
     NodeId,
+    Ownership,
     Recall,
-    Recalled,
+    RecallReply,
     Update,
-    Updated,
+    UpdateReply,
 )
 
 
-def invalidated(known: FileRecord, node: NodeId, message: Invalidated) -> None:
+def invalidated(known: FileRecord, node: NodeId, message: InvalidateReply) -> None:
     if len(message.used) != message.count:
         raise ValueError("not one word on each block")
     for number, used in zip(message.numbers, message.used, strict=True):
@@ -38,14 +38,14 @@ def invalidated(known: FileRecord, node: NodeId, message: Invalidated) -> None:
             record.used = True
 
 
-def used_late(known: FileRecord, message: Invalidated) -> None:
+def used_late(known: FileRecord, message: InvalidateReply) -> None:
     """Nobody waited for this: who pushed it learns it with its next grant."""
     for number, used in zip(message.numbers, message.used, strict=False):
         known.record(number).used_before = used
 
 
 def recalled(
-    known: FileRecord, node: NodeId, recall: Recall, request: Request | None, message: Recalled
+    known: FileRecord, node: NodeId, recall: Recall, request: Request | None, message: RecallReply
 ) -> list[Action]:
     """request: what it was asked for. The content that came is to be stored."""
     fresh = []
@@ -67,10 +67,12 @@ def recalled(
         if recall.keep not in {Keep.COPY, Keep.LENT}:
             record.sharers -= {node}
             record.readers |= {node}
-    return [Store(node, part(message, tuple(fresh)))] if fresh else []
+    return [StoreContent(node, part(message, tuple(fresh)))] if fresh else []
 
 
-def updated(known: FileRecord, node: NodeId, about: Update | Granted, message: Updated) -> None:
+def updated(
+    known: FileRecord, node: NodeId, about: Update | Ownership, message: UpdateReply
+) -> None:
     """What the node did not take it does not have."""
     if len(message.kept) != message.count:
         raise ValueError("not one word on each block")
@@ -79,12 +81,12 @@ def updated(known: FileRecord, node: NodeId, about: Update | Granted, message: U
             record = known.record(number)
             record.sharers -= {node}
             record.readers -= {node}
-            given = isinstance(about, Granted) and record.grant == about.grant
+            given = isinstance(about, Ownership) and record.grant == about.grant
             if given and record.owner == node:
                 record.owner = HOME
 
 
-def engaged(known: FileRecord, node: NodeId, message: Engaged) -> None:
+def engaged(known: FileRecord, node: NodeId, message: EngageReply) -> None:
     for first, count in (*message.owned, *message.copies):
         if first < -1 or not 0 < count <= LONGEST:
             raise ValueError(f"a run of {count} blocks from {first} on")

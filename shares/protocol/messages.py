@@ -10,20 +10,20 @@ puts the content in (`filled`) and takes it out (`content`).
 
     node to home, a request          its reply
     Fetch    want to read            Blocks
-    Own      want to write           Granted
-    Push     here is my content      Done: home has it, the readers are told
-    Flush    home shall have it too  Done
-    Release  have it no more         Done, or Refused: home went on without this node
-    Log      part of a block         Done, when durable at home, or Refused (policy `sync`; else
+    Acquire  want to write           Ownership
+    Push     here is my content      Ack: home has it, the readers are told
+    Flush    home shall have it too  Ack
+    Release  have it no more         Ack, or RefusalReply: home went on without this node
+    LogWrite part of a block         Ack, when durable at home, or RefusalReply (policy `sync`; else
                                      nobody waits for it)
 
     home to node, a request          its reply
-    Invalidate  forget your copy     Invalidated, when no read is answered from it any more
-    Recall      give me yours        Recalled
-    Update      a newer content      Updated
-    Granted     yours, unasked       Updated
-    Engage      not yours alone      Engaged
-    Native      yours alone          Done
+    Invalidate  forget your copy     InvalidateReply, when no read is answered from it any more
+    Recall      give me yours        RecallReply
+    Update      a newer content      UpdateReply
+    Ownership   yours, unasked       UpdateReply
+    Engage      not yours alone      EngageReply
+    NativeGrant yours alone          Ack
 
 Order is what all of this rests on. A connection is FIFO in both directions, replies and requests
 in one stream, and both ends act in the order of arrival: a node handles a reply (machine, content,
@@ -114,7 +114,7 @@ class Blocks(Carrier):
 
 
 @dataclass(frozen=True)
-class Own(Message):
+class Acquire(Message):
     """To be the owner. versions: as in Fetch. whole: every byte is going to be overwritten by the
     access that waits for this, so no content is sent to the node."""
 
@@ -123,7 +123,7 @@ class Own(Message):
 
 
 @dataclass(frozen=True)
-class Granted(Carrier):
+class Ownership(Carrier):
     """The node is the owner. shared: of each block, whether others want it, so that a push may be
     worth it. used: of each, whether any of them read what this node last pushed. grant: the number
     under which the node writes them; home gives none twice. Unasked, to who has had the file cut:
@@ -159,7 +159,7 @@ class Release(Carrier):
 
 
 @dataclass(frozen=True)
-class Log(Message):
+class LogWrite(Message):
     """What was written to a block of the owner's: `data` at `offset` in it. For the write log.
     count is 1."""
 
@@ -173,12 +173,12 @@ class Log(Message):
 
 
 @dataclass(frozen=True)
-class Done(Message):
+class Ack(Message):
     """What was asked for has happened."""
 
 
 @dataclass(frozen=True)
-class Refused(Message):
+class RefusalReply(Message):
     """Home took these blocks from the node meanwhile (its lease was over), and others have used
     them since. What the node has of them is not the share's content."""
 
@@ -199,7 +199,7 @@ class Invalidate(Message):
 
 
 @dataclass(frozen=True)
-class Invalidated(Message):
+class InvalidateReply(Message):
     """used: of each block, whether it was read since it came."""
 
     used: tuple[bool, ...]
@@ -220,7 +220,7 @@ class Recall(Message):
 
 
 @dataclass(frozen=True)
-class Recalled(Carrier):
+class RecallReply(Carrier):
     """The owner's content. fresh: the blocks that it wrote; home has the others already. kept: of
     each, whether the node stays its owner; asked for with LENT alone."""
 
@@ -235,7 +235,7 @@ class Update(Carrier):
 
 
 @dataclass(frozen=True)
-class Updated(Message):
+class UpdateReply(Message):
     """kept: of each block, whether the node has it now."""
 
     kept: tuple[bool, ...]
@@ -253,7 +253,7 @@ class Engage(Message):
 
 
 @dataclass(frozen=True)
-class Engaged(Message):
+class EngageReply(Message):
     """Runs (first, count) of the blocks that the node wrote and owns, and of those that it has a
     copy of."""
 
@@ -262,9 +262,9 @@ class Engaged(Message):
 
 
 @dataclass(frozen=True)
-class Native(Message):
+class NativeGrant(Message):
     """The node is the only one that has the file open. About the file; first and count are 0.
-    grant: as in Granted, for all of its blocks."""
+    grant: as in Ownership, for all of its blocks."""
 
     grant: int = 0
 

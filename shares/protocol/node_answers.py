@@ -10,25 +10,25 @@ from math import inf
 
 from shares.protocol.messages import (
     Engage,
-    Engaged,
+    EngageReply,
     FileId,
     Invalidate,
-    Invalidated,
+    InvalidateReply,
     Keep,
     Recall,
-    Recalled,
+    RecallReply,
     Release,
     Update,
-    Updated,
+    UpdateReply,
     runs,
 )
-from shares.protocol.node_files import File
+from shares.protocol.node_files import NodeFile
 
 PATIENCE = 2
 """Updates in a row that may go unread before a node declines one."""
 
 
-def invalidate(known: File | None, message: Invalidate, heard: float) -> Invalidated:
+def invalidate(known: NodeFile | None, message: Invalidate, heard: float) -> InvalidateReply:
     """heard: since when the node knows of home that its copies were the latest."""
     used = dict.fromkeys(message.numbers, False)
     for number, block in known.about(message) if known else ():
@@ -43,17 +43,17 @@ def invalidate(known: File | None, message: Invalidate, heard: float) -> Invalid
             # Home has cut the file: what was written here is gone, and no version names it.
             block.version = 0
         block.valid, block.shared, block.dirty, block.updated = False, True, False, False
-    return Invalidated(message.file, message.first, message.count, tuple(used.values()))
+    return InvalidateReply(message.file, message.first, message.count, tuple(used.values()))
 
 
 def recall(
-    known: File | None,
+    known: NodeFile | None,
     message: Recall,
     now: float,
     leased: float,
     heard: float,
     given: Callable[[FileId, int], None],
-) -> Recalled:
+) -> RecallReply:
     """leased: until when the node has its lease; heard: as for `invalidate`; given: is told of each
     block whose content home is going to have."""
     fresh = []
@@ -82,10 +82,10 @@ def recall(
         block.shared = True
         block.pushed = False
     about = (message.file, message.first, message.count)
-    return Recalled(*about, tuple(fresh), kept=tuple(kept.values()))
+    return RecallReply(*about, tuple(fresh), kept=tuple(kept.values()))
 
 
-def update(known: File | None, message: Update) -> Updated:
+def update(known: NodeFile | None, message: Update) -> UpdateReply:
     """Takes what the node has a use for, and declines the rest."""
     kept = []
     for number, version in zip(message.numbers, message.versions, strict=True):
@@ -101,13 +101,13 @@ def update(known: File | None, message: Update) -> Updated:
             block.came(version, True)
             block.valid, block.shared, block.updated, block.expires = True, True, True, inf
             block.dirty = False
-    return Updated(message.file, message.first, message.count, tuple(kept))
+    return UpdateReply(message.file, message.first, message.count, tuple(kept))
 
 
-def engage(known: File | None, message: Engage) -> Engaged:
+def engage(known: NodeFile | None, message: Engage) -> EngageReply:
     """The file is not the node's alone any more."""
     if known is None:
-        return Engaged(message.file, 0, 0, (), ())
+        return EngageReply(message.file, 0, 0, (), ())
     known.native, known.grant = False, message.grant
     known.cut(message.cut)
     owned: list[int] = []
@@ -123,11 +123,11 @@ def engage(known: File | None, message: Engage) -> Engaged:
             block.valid = False
             continue
         (owned if block.dirty else copies).append(number)
-    return Engaged(message.file, 0, 0, tuple(runs(owned)), tuple(runs(copies)))
+    return EngageReply(message.file, 0, 0, tuple(runs(owned)), tuple(runs(copies)))
 
 
 def releases(
-    file: FileId, known: File, going: list[tuple[int, bool]], written: bool
+    file: FileId, known: NodeFile, going: list[tuple[int, bool]], written: bool
 ) -> list[Release]:
     """By the grant under which they were written. going: numbers, and whether each was written."""
     numbers: defaultdict[int, list[int]] = defaultdict(list)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from shares.protocol.messages import ATTRIBUTES, Message
 from shares.protocol.node_blocks import Block
 from shares.protocol.overwrites import RELEARNT, learnt_of
-from shares.protocol.policies import Policy
+from shares.protocol.policies import PushPolicy
 
 
-class Told(NamedTuple):
+class FileGrant(NamedTuple):
     """What home has said of all of a file: the last grant, and whether that has ended. The later of
     two is the greater one."""
 
@@ -25,13 +25,13 @@ class Told(NamedTuple):
 
 
 @dataclass(slots=True)
-class File:
+class NodeFile:
     """What a node knows of a file that it has open, or had natively. expected: home is being asked
     to open it and has answered nothing since: what it says was said, perhaps, before it heard that
     the file was closed here, and then it does not count what the node takes. since: the first write
     after all that was written here was last given to home at once, on the node's clock"""
 
-    policy: Policy
+    policy: PushPolicy
     native: bool
     relaxation: float
     grant: int = 0
@@ -41,8 +41,8 @@ class File:
     blocks: defaultdict[int, Block] = field(default_factory=lambda: defaultdict(Block))
 
     @property
-    def told(self) -> Told:
-        return Told(self.grant, not self.native)
+    def told(self) -> FileGrant:
+        return FileGrant(self.grant, not self.native)
 
     def granted(self, grant: int) -> None:
         """What was written before its grant was known was written under this one, and so is what
@@ -91,10 +91,10 @@ class File:
                 yield number, self.blocks[number]
 
 
-def made(policy: Policy) -> File:
+def made(policy: PushPolicy) -> NodeFile:
     """A file that the node has made by itself: native, under a grant that is not known yet, and
     with a block -1 that home has not."""
-    file = File(policy, True, 0.0)
+    file = NodeFile(policy, True, 0.0)
     block = file.blocks[ATTRIBUTES]
     block.valid, block.shared, block.dirty, block.mine = True, False, True, True
     return file

@@ -27,31 +27,31 @@ from math import inf
 from shares.protocol.messages import (
     ATTRIBUTES,
     UNCUT,
+    Ack,
+    Acquire,
     Blocks,
-    Done,
     Engage,
     Fetch,
     FileId,
     Flush,
-    Granted,
     Invalidate,
     Message,
-    Native,
-    Own,
+    NativeGrant,
+    Ownership,
     Push,
     Recall,
     Release,
     Update,
-    Updated,
+    UpdateReply,
     runs,
 )
 from shares.protocol.node_answers import engage, invalidate, recall, releases, update
 from shares.protocol.node_blocks import Block
-from shares.protocol.node_files import File, Told, made
+from shares.protocol.node_files import FileGrant, NodeFile, made
 from shares.protocol.node_requests import copied, copies, failed, given, granted, ownership
 from shares.protocol.node_rights import Rights, rights
 from shares.protocol.overwrites import Overwrites
-from shares.protocol.policies import Decision, Policy
+from shares.protocol.policies import Decision, PushPolicy
 
 DRIFT = 0.01
 """How differently clocks may run. A relaxed copy is used so much shorter than it might be."""
@@ -61,7 +61,7 @@ class NodeMachine:
     """What one node holds. Times are seconds on its clock. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._files: dict[FileId, File] = {}
+        self._files: dict[FileId, NodeFile] = {}
         self._leased = inf
         self._heard = -inf
         self._gave = 0
@@ -70,21 +70,22 @@ class NodeMachine:
         self._asked_to_open = 0
         self._closing: Counter[FileId] = Counter()
         """Of which home has not answered yet that they are closed."""
-        self._told: dict[FileId, Told] = {}
+        self._told: dict[FileId, FileGrant] = {}
         self._overwrites = Overwrites()
-        """While files are being opened: what Native and Engage said of those not known here."""
+        """While files are being opened: what NativeGrant and Engage said of those not known
+        here."""
 
     # Files.
 
-    def expect(self, file: FileId, policy: Policy) -> None:
+    def expect(self, file: FileId, policy: PushPolicy) -> None:
         """Home is about to be asked to open the file. Of one that is not known here content may be
         asked for before that (`to_read`), and what home says of it counts, but no program has it
         before `open`; `forget` it where home does not open it."""
         if file not in self._files:
-            self._files[file] = File(policy, False, 0.0, expected=True)
+            self._files[file] = NodeFile(policy, False, 0.0, expected=True)
             self._files[file].blocks.update(self._overwrites.take(file))
 
-    def make(self, file: FileId, policy: Policy) -> None:
+    def make(self, file: FileId, policy: PushPolicy) -> None:
         """This node has made the file by itself, and no other one knows of it: it is native, before
         home has said so. `made` follows when home does, and then `open`."""
         self._files[file] = made(policy)
@@ -109,29 +110,35 @@ class NodeMachine:
             self._told.clear()
 
     def overtaken(self, file: FileId, native: bool, grant: int) -> bool:
-        """Whether Native or Engage was handled here that home said after its answer to an open."""
-        said = Told(grant, not native)
+        """Whether NativeGrant or Engage was handled here that home said after its answer to an
+        open."""
+        said = FileGrant(grant, not native)
         return self._latest(file, said) != said
 
-    def _latest(self, file: FileId, said: Told) -> Told:
+    def _latest(self, file: FileId, said: FileGrant) -> FileGrant:
         known = self._files.get(file)
         return max(said, known.told if known is not None else self._told.get(file, said))
 
     def open(
-        self, file: FileId, policy: Policy, native: bool, relaxation: float = 0.0, grant: int = 0
+        self,
+        file: FileId,
+        policy: PushPolicy,
+        native: bool,
+        relaxation: float = 0.0,
+        grant: int = 0,
     ) -> bool:
         """After home's answer to an open. What the node has of the file already it keeps. The
         content of block -1 comes with the answer; whether it is to be taken. It is where the file
         is native, but not over what is here: that was given to home perhaps after the answer was
         made. What has overtaken the answer counts in its place, and then block -1 has not come."""
-        said = Told(grant, not native)
+        said = FileGrant(grant, not native)
         latest = self._latest(file, said)
         comes = native and latest == said
         grant, ended = latest
         known = self._files.get(file)
         relaxation *= 1 - DRIFT
         if known is None:
-            self._files[file] = File(policy, not ended, relaxation, grant)
+            self._files[file] = NodeFile(policy, not ended, relaxation, grant)
             self._files[file].blocks.update(self._overwrites.take(file))
         else:
             known.grant = grant
@@ -289,7 +296,7 @@ class NodeMachine:
 
     def to_write(
         self, file: FileId, first: int, count: int, whole: range, now: float
-    ) -> list[Fetch | Own]:
+    ) -> list[Fetch | Acquire]:
         """What to ask for so that these blocks can be written. whole: numbers of those of which
         every byte is going to be. Raises KeyError for a file that is not open."""
         known = self._files[file]
@@ -383,13 +390,13 @@ class NodeMachine:
         self.heard(sent)
         return copied(known, reply, sent) if known else []
 
-    def granted(self, request: Own, reply: Granted, now: float) -> list[int]:
+    def granted(self, request: Acquire, reply: Ownership, now: float) -> list[int]:
         """This node is the owner. What waits for it is to be written now, and then `unwritten` is
         to be called. The numbers as those of `blocks`."""
         known = self._files.get(request.file)
         return granted(known, request, reply, now) if known else []
 
-    def unwritten(self, request: Fetch | Own) -> list[Release]:
+    def unwritten(self, request: Fetch | Acquire) -> list[Release]:
         """After a reply, when what waited for it is done: of blocks that were granted without
         content and that nobody has written then, the node has none, and gives them up. To be sent
         at once; what waits is to look again then."""
@@ -400,7 +407,7 @@ class NodeMachine:
             for release in self.release(request.file, first, count)
         ]
 
-    def unstored(self, request: Fetch | Own, numbers: Iterable[int]) -> None:
+    def unstored(self, request: Fetch | Acquire, numbers: Iterable[int]) -> None:
         """Content that came with the reply is not to be had here after all. numbers: as `blocks` or
         `granted` gave them. `unwritten` follows, for what is owned now."""
         known = self._files.get(request.file)
@@ -411,14 +418,14 @@ class NodeMachine:
             else:
                 block.valid = False
 
-    def failed(self, request: Fetch | Own) -> None:
+    def failed(self, request: Fetch | Acquire) -> None:
         """The request will not be answered: home refused it, or the connection is gone."""
         known = self._files.get(request.file)
         if known is not None:
             failed(known, request)
 
     def lose(self, file: FileId, numbers: Iterable[int]) -> set[int]:
-        """Of an Update or a Granted that `answer` took, content that is not to be had here after
+        """Of an Update or a Ownership that `answer` took, content that is not to be had here after
         all. The numbers of those to be declined: the others are on their way once more, and home
         counts on their being here."""
         lost = [(number, self._files[file].blocks[number]) for number in numbers]
@@ -438,9 +445,9 @@ class NodeMachine:
     # What home asks.
 
     def answer(self, message: Message, now: float) -> Message:
-        """The reply to Invalidate, Recall, Update, Granted, Engage, Native; `ahead` comes first. A
-        Recalled is to be filled. Of an Update or a Granted, the content of the blocks that are kept
-        is to be stored."""
+        """The reply to Invalidate, Recall, Update, Ownership, Engage, NativeGrant; `ahead` comes
+        first. A Recalled is to be filled. Of an Update or a Ownership, the content of the blocks
+        that are kept is to be stored."""
         if isinstance(message, Invalidate):
             return invalidate(self._files.get(message.file), message, self._heard)
         if isinstance(message, Recall):
@@ -448,13 +455,13 @@ class NodeMachine:
             return recall(known, message, now, self._leased, self._heard, self._given)
         if isinstance(message, Update):
             return update(self._files.get(message.file), message)
-        if isinstance(message, Granted):
+        if isinstance(message, Ownership):
             return self._given_unasked(message, now)
-        if isinstance(message, Engage | Native):
+        if isinstance(message, Engage | NativeGrant):
             return self._told_of_all(message)
         raise ValueError(f"home asks {type(message).__name__}")
 
-    def _given_unasked(self, message: Granted, now: float) -> Updated:
+    def _given_unasked(self, message: Ownership, now: float) -> UpdateReply:
         known = self._files.get(message.file)
         takes = known is not None and not known.native
         # It was said, perhaps, before home heard that the file was closed: then it counts no more.
@@ -462,19 +469,19 @@ class NodeMachine:
         takes = takes and not late
         if known is not None and takes:
             given(known, message, now)
-        return Updated(message.file, message.first, message.count, (takes,) * message.count)
+        return UpdateReply(message.file, message.first, message.count, (takes,) * message.count)
 
-    def _told_of_all(self, message: Engage | Native) -> Message:
+    def _told_of_all(self, message: Engage | NativeGrant) -> Message:
         """Of a file that is not known here, the answer to an open is perhaps still to come."""
         file, known = message.file, self._files.get(message.file)
         if known is None and self._asked_to_open:
-            self._told[file] = Told(message.grant, isinstance(message, Engage))
+            self._told[file] = FileGrant(message.grant, isinstance(message, Engage))
         if isinstance(message, Engage):
             return engage(known, message)
         if known is not None:
             known.forget_old()
             known.native, known.grant = True, message.grant
-        return Done(file, message.first, message.count)
+        return Ack(file, message.first, message.count)
 
     def ahead(self, message: Message, now: float) -> list[Flush]:
         """What goes ahead of the answer to this, to be filled and sent before `answer` is called:

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-from shares.protocol.messages import Blocks, Fetch, FileId, Granted, Own, runs
+from shares.protocol.messages import Acquire, Blocks, Fetch, FileId, Ownership, runs
 from shares.protocol.node_blocks import Block
-from shares.protocol.node_files import File
+from shares.protocol.node_files import NodeFile
 
 
-def copies(file: FileId, known: File, lacking: Iterable[int]) -> list[Fetch]:
+def copies(file: FileId, known: NodeFile, lacking: Iterable[int]) -> list[Fetch]:
     """Of blocks that cannot be read. Those that are owned, or on their way, are not asked for."""
     asked = []
     for first, count in runs([n for n in lacking if not _expected(known.blocks[n])]):
@@ -29,10 +29,10 @@ def _expected(block: Block) -> bool:
 
 
 def ownership(
-    file: FileId, known: File, numbers: range, whole: range, now: float
-) -> list[Fetch | Own]:
+    file: FileId, known: NodeFile, numbers: range, whole: range, now: float
+) -> list[Fetch | Acquire]:
     """Of blocks that cannot be written; and of others that are going to be written soon."""
-    asked: list[Fetch | Own] = []
+    asked: list[Fetch | Acquire] = []
     for entirely in (False, True):
         lacking = [
             number
@@ -45,18 +45,18 @@ def ownership(
     return asked
 
 
-def _own(file: FileId, known: File, numbers: list[int], whole: bool) -> list[Own]:
+def _own(file: FileId, known: NodeFile, numbers: list[int], whole: bool) -> list[Acquire]:
     asked = []
     for first, count in runs(numbers):
         run = range(first, first + count)
         for number in run:
             known.blocks[number].owning = True
         versions = tuple(known.blocks[number].version for number in run)
-        asked.append(Own(file, first, count, versions, whole))
+        asked.append(Acquire(file, first, count, versions, whole))
     return asked
 
 
-def copied(known: File, reply: Blocks, sent: float) -> list[int]:
+def copied(known: NodeFile, reply: Blocks, sent: float) -> list[int]:
     """Copies came; of which blocks the content is to be stored. sent: when they were asked for."""
     known.expected = False
     stored: list[int] = []
@@ -75,19 +75,19 @@ def copied(known: File, reply: Blocks, sent: float) -> list[int]:
     return stored
 
 
-def granted(known: File, request: Own, reply: Granted, now: float) -> list[int]:
+def granted(known: NodeFile, request: Acquire, reply: Ownership, now: float) -> list[int]:
     """The node is the owner; of which blocks the content is to be stored."""
     for number in reply.numbers:
         known.blocks[number].owning = False
     return _owned(known, reply, now, hollow=request.whole)
 
 
-def given(known: File, message: Granted, now: float) -> list[int]:
+def given(known: NodeFile, message: Ownership, now: float) -> list[int]:
     """The same, of blocks that the node has not asked for, or has asked for since."""
     return _owned(known, message, now, hollow=False)
 
 
-def _owned(known: File, reply: Granted, now: float, *, hollow: bool) -> list[int]:
+def _owned(known: NodeFile, reply: Ownership, now: float, *, hollow: bool) -> list[int]:
     known.expected = False
     stored: list[int] = []
     for place, number in enumerate(reply.numbers):
@@ -114,9 +114,9 @@ def _owned(known: File, reply: Granted, now: float, *, hollow: bool) -> list[int
     return stored
 
 
-def failed(known: File, request: Fetch | Own) -> None:
+def failed(known: NodeFile, request: Fetch | Acquire) -> None:
     for number in request.numbers:
-        if isinstance(request, Own):
+        if isinstance(request, Acquire):
             known.blocks[number].owning = False
         else:
             known.blocks[number].fetching = False

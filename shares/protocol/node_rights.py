@@ -15,7 +15,7 @@ from math import inf
 
 from shares.protocol.messages import FileId
 from shares.protocol.node_blocks import Block
-from shares.protocol.policies import Policy
+from shares.protocol.policies import PushPolicy
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def rights(
     file: FileId,
     blocks: Mapping[int, Block],
     numbers: Iterable[int],
-    policy: Policy,
+    policy: PushPolicy,
     native: bool,
     relaxed: bool,
 ) -> list[Rights]:

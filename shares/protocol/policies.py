@@ -31,7 +31,7 @@ class Decision(Enum):
     PUSH_TO_EVERYONE = 2
 
 
-class Policy(Protocol):
+class PushPolicy(Protocol):
     """Told of what happens to blocks that this node owns. now: seconds, on the node's clock.
 
     declines: whether a node that has not read the last updates of a block wants no more of them
@@ -67,7 +67,7 @@ class Policy(Protocol):
         ...
 
 
-class _Unmoved:
+class _StaticLearner:
     """Learns nothing beyond what is in the block."""
 
     declines = True
@@ -88,7 +88,7 @@ class _Unmoved:
         pass
 
 
-class WriteInvalidate(_Unmoved):
+class WriteInvalidate(_StaticLearner):
     """Never pushes."""
 
     name = "write-invalidate"
@@ -100,7 +100,7 @@ class WriteInvalidate(_Unmoved):
         return inf
 
 
-class WriteUpdate(_Unmoved):
+class WriteUpdate(_StaticLearner):
     """Pushes what others have a use for after each write."""
 
     name = "write-update"
@@ -122,7 +122,7 @@ FILES = 4096
 """Files whose last threshold is remembered; the one that was learnt first goes first."""
 
 
-class DelayedUpdate(_Unmoved):
+class DelayedUpdate(_StaticLearner):
     """Pushes when the counter of overwrites reaches the threshold. A block that has none yet goes
     by the one that was learnt last in its file, and else in any file; who had no copy before gets
     it as well, if it has the file open. The same is asked when a native file is opened elsewhere;
@@ -172,7 +172,7 @@ Future = Callable[[FileId, int], bool]
 """Whether another node is going to read the block before anybody writes it again."""
 
 
-class Optimal(_Unmoved):
+class Optimal(_StaticLearner):
     """Is told the future, and so pushes exactly what is going to be read elsewhere, once."""
 
     name = "optimal"
@@ -187,7 +187,7 @@ class Optimal(_Unmoved):
         return self._elsewhere(file, number)
 
 
-POLICIES: dict[str, Callable[[], Policy]] = {
+POLICIES: dict[str, Callable[[], PushPolicy]] = {
     WriteInvalidate.name: WriteInvalidate,
     WriteUpdate.name: WriteUpdate,
     DelayedUpdate.name: DelayedUpdate,

@@ -7,38 +7,38 @@
 - dirty queue: operations that reach the old node during a handoff
 - delayed queue: operations that reach the new node before the session
 
-docs/examples/handoff shows an application that moves. Guests move by `guestfiles`, which uses the
+docs/examples/handoff shows an application that moves. Guests move by `guestshares`, which uses the
 records. Modules: records (a session on the wire), session, host (the sessions of a node, and the
 three calls), transport (how a handoff crosses a connection).
 """
 
-from shares.session.host import HandoffOver, HandoffRefused, Host, Mode
+from shares.session.host import HandoffOver, HandoffRefused, Mode, SessionHost
 from shares.session.records import VERSION as SESSION_VERSION
 from shares.session.records import (
-    Answer,
-    File,
     Handoff,
-    Head,
-    Kind,
-    Operation,
+    OpenFileRecord,
+    OperationKind,
+    OperationReply,
     Record,
+    SessionHeader,
+    SessionOperation,
     pack_all,
     unpack,
 )
 
 __all__ = [
     "SESSION_VERSION",
-    "Answer",
-    "File",
     "Handoff",
     "HandoffOver",
     "HandoffRefused",
-    "Head",
-    "Host",
-    "Kind",
     "Mode",
-    "Operation",
+    "OpenFileRecord",
+    "OperationKind",
+    "OperationReply",
     "Record",
+    "SessionHeader",
+    "SessionHost",
+    "SessionOperation",
     "pack_all",
     "unpack",
 ]

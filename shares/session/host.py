@@ -29,15 +29,15 @@ from satchel.errors import ConflictError, IntegrityError, NotFoundError, StateEr
 from shares.node import Node
 from shares.session.records import (
     VERSION,
-    Answer,
     Handoff,
-    Head,
-    Operation,
+    OperationReply,
     Record,
+    SessionHeader,
+    SessionOperation,
     pack_all,
     unpack,
 )
-from shares.session.session import Session
+from shares.session.session import FileSession
 from shares.session.transport import receive_message, send_message
 
 WAITING = 1 << 16
@@ -62,12 +62,12 @@ class HandoffRefused(ConflictError):
 
 
 @dataclass
-class _Hosted:
+class _HostedSession:
     """A session at this node. The lock guards all of it. queue: dirty or delayed."""
 
     mode: Mode = Mode.NORMAL
-    session: Session | None = None
-    queue: list[tuple[Operation, Future[Answer]]] = field(default_factory=list)
+    session: FileSession | None = None
+    queue: list[tuple[SessionOperation, Future[OperationReply]]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def do_queue(self) -> int:
@@ -78,35 +78,35 @@ class _Hosted:
             answer.set_result(self.session.do(operation))
         return len(queue)
 
-    def require(self, mode: Mode, name: str) -> Session:
+    def require(self, mode: Mode, name: str) -> FileSession:
         """With the lock: return the session. Raise StateError in another mode."""
         if self.mode is not mode or self.session is None:
             raise StateError(f"the session {name} cannot be handed over", why=self.mode.value)
         return self.session
 
 
-class Host:
+class SessionHost:
     """The sessions of one node. Thread-safe."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._lock = threading.Lock()
-        self._sessions: dict[str, _Hosted] = {}
+        self._sessions: dict[str, _HostedSession] = {}
 
     def begin(self, name: str) -> None:
         """Begin a session. Raise ConflictError if the node has one of that name."""
-        self._add(name, _Hosted(session=Session(self._node, name)))
+        self._add(name, _HostedSession(session=FileSession(self._node, name)))
 
     def mode(self, name: str) -> Mode:
         """Return the session's mode. Raise NotFoundError if the node never had it."""
         return self._hosted(name).mode
 
-    def ask(self, name: str, operation: Operation) -> Future[Answer]:
+    def ask(self, name: str, operation: SessionOperation) -> Future[OperationReply]:
         """Do the operation after all earlier ones: at once, or when a handoff is over.
 
         Raise HandoffOver if the session is at another node; the operation is not done then. The
         answer fails with HandoffOver if the node waited for a session that did not arrive."""
-        answer: Future[Answer] = Future()
+        answer: Future[OperationReply] = Future()
         hosted = self._hosted(name)
         with hosted.lock:
             if hosted.mode is Mode.GONE:
@@ -166,11 +166,11 @@ class Host:
         Raise ConflictError if the node has a session of that name, IntegrityError if the handoff is
         malformed, OSError if the connection fails or home is not reached. After an error the
         session is not here, and the old node is told if the connection permits."""
-        hosted = _Hosted(Mode.RESTORE)
+        hosted = _HostedSession(Mode.RESTORE)
         self._add(name, hosted)
         try:
             records = _records(name, receive_message(connection))
-            session = Session(self._node, name, records)
+            session = FileSession(self._node, name, records)
         except BaseException:
             self._forget(name, hosted)
             with suppress(OSError):
@@ -178,13 +178,13 @@ class Host:
             raise
         with hosted.lock:
             hosted.session, hosted.mode = session, Mode.NORMAL
-            answers = [session.do(each) for each in records if isinstance(each, Operation)]
+            answers = [session.do(each) for each in records if isinstance(each, SessionOperation)]
             delayed = hosted.do_queue()
         with suppress(OSError):  # the old node finds out by itself
-            send_message(connection, pack_all([Head(VERSION, name.encode()), *answers]))
+            send_message(connection, pack_all([SessionHeader(VERSION, name.encode()), *answers]))
         return len(answers) + delayed
 
-    def _forget(self, name: str, hosted: _Hosted) -> None:
+    def _forget(self, name: str, hosted: _HostedSession) -> None:
         with self._lock:
             del self._sessions[name]
         with hosted.lock:
@@ -193,14 +193,14 @@ class Host:
         for _, answer in queue:
             answer.set_exception(HandoffOver(f"the session {name} did not arrive"))
 
-    def _add(self, name: str, hosted: _Hosted) -> None:
+    def _add(self, name: str, hosted: _HostedSession) -> None:
         with self._lock:
             before = self._sessions.get(name)
             if before is not None and before.mode is not Mode.GONE:
                 raise ConflictError(f"there is a session {name} here")
             self._sessions[name] = hosted
 
-    def _hosted(self, name: str) -> _Hosted:
+    def _hosted(self, name: str) -> _HostedSession:
         with self._lock:
             if name not in self._sessions:
                 raise NotFoundError(f"no session {name} is here")
@@ -210,15 +210,15 @@ class Host:
 def _records(name: str, message: bytes) -> list[Record]:
     """Raise IntegrityError if this is no message of that session."""
     records = list(unpack(message))
-    if not records or records[0] != Head(VERSION, name.encode()):
+    if not records or records[0] != SessionHeader(VERSION, name.encode()):
         raise IntegrityError(f"the message is no handoff of the session {name}")
     return records
 
 
-def _answers(name: str, message: bytes, count: int) -> list[Answer]:
+def _answers(name: str, message: bytes, count: int) -> list[OperationReply]:
     if message == _REFUSED:
         raise HandoffRefused(f"the other node did not take the session {name}")
-    answers = [each for each in _records(name, message)[1:] if isinstance(each, Answer)]
+    answers = [each for each in _records(name, message)[1:] if isinstance(each, OperationReply)]
     if len(answers) != count:
         raise IntegrityError("the other node's answers are not those of the dirty queue")
     return answers

@@ -30,7 +30,7 @@ class Handoff:
 
 
 @dataclass(frozen=True)
-class Head:
+class SessionHeader:
     """The first record. name: the session's"""
 
     KIND: ClassVar[int] = 1
@@ -39,7 +39,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class File:
+class OpenFileRecord:
     """An open file. number: the session's descriptor of it; file: its id in the share; flags: of
     its open, without those that create or truncate"""
 
@@ -52,7 +52,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Written:
+class BufferedWrite:
     """A write that home may lack. number: the file's"""
 
     KIND: ClassVar[int] = 4
@@ -61,7 +61,7 @@ class Written:
     data: bytes
 
 
-class Kind(IntEnum):
+class OperationKind(IntEnum):
     """The kind of an operation."""
 
     OPEN = 1
@@ -74,7 +74,7 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Operation:
+class SessionOperation:
     """A request of the application.
 
     number: of the file; an OPEN chooses it. value: bytes to READ, flags of an OPEN, position of a
@@ -89,7 +89,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Answer:
+class OperationReply:
     """The result of an operation. error: errno or 0; value: bytes read or written; position: the
     file's afterwards"""
 
@@ -100,17 +100,23 @@ class Answer:
     data: bytes
 
 
-Record = Head | File | Written | Operation | Answer
+Record = SessionHeader | OpenFileRecord | BufferedWrite | SessionOperation | OperationReply
 
 _LAYOUTS: dict[type[Record], struct.Struct] = {
-    Head: struct.Struct("<BH"),
-    File: struct.Struct("<BIQIQ"),
-    Written: struct.Struct("<BIQ"),
-    Operation: struct.Struct("<BBIQ"),
-    Answer: struct.Struct("<BIQQ"),
+    SessionHeader: struct.Struct("<BH"),
+    OpenFileRecord: struct.Struct("<BIQIQ"),
+    BufferedWrite: struct.Struct("<BIQ"),
+    SessionOperation: struct.Struct("<BBIQ"),
+    OperationReply: struct.Struct("<BIQQ"),
 }
 _TYPES = {record.KIND: record for record in _LAYOUTS}
-_TAILS = {Head: "name", File: "path", Written: "data", Operation: "data", Answer: "data"}
+_TAILS = {
+    SessionHeader: "name",
+    OpenFileRecord: "path",
+    BufferedWrite: "data",
+    SessionOperation: "data",
+    OperationReply: "data",
+}
 
 
 def pack(record: Record) -> bytes:
@@ -145,8 +151,8 @@ def _unpack_at(data: bytes, at: int) -> tuple[Record, int]:
         kind = _TYPES[body[0]]
         layout = _LAYOUTS[kind]
         _, *values = layout.unpack_from(body)
-        if kind is Operation:
-            Kind(values[0])
+        if kind is SessionOperation:
+            OperationKind(values[0])
         values.append(body[layout.size :])
         return kind(*values), at + size
     except (struct.error, KeyError, ValueError, IndexError) as error:

@@ -21,13 +21,13 @@ from shares.node.opened.handles import number as handle_of
 from shares.protocol import FileId
 from shares.session.records import (
     VERSION,
-    Answer,
-    File,
-    Head,
-    Kind,
-    Operation,
+    BufferedWrite,
+    OpenFileRecord,
+    OperationKind,
+    OperationReply,
     Record,
-    Written,
+    SessionHeader,
+    SessionOperation,
 )
 
 UNSENT_BYTES = 1 << 20
@@ -40,18 +40,18 @@ AT_ONCE = 16
 _MAKING = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 
 
-class Session:
+class FileSession:
     """The open files of one application. Not thread-safe, except `give_back`."""
 
     def __init__(self, node: Node, name: str, records: Iterable[Record] = ()) -> None:
         """records: of a session that comes from another node. A file that no longer exists counts
         as closed. Raise OSError if home is not reached; then no file is open."""
         self.name, self._node = name, node
-        self._files: dict[int, File] = {}
-        self._unsent = [record for record in records if isinstance(record, Written)]
+        self._files: dict[int, OpenFileRecord] = {}
+        self._unsent = [record for record in records if isinstance(record, BufferedWrite)]
         try:
             with ThreadPoolExecutor(AT_ONCE) as threads:
-                files = (record for record in records if isinstance(record, File))
+                files = (record for record in records if isinstance(record, OpenFileRecord))
                 list(threads.map(self._reopen, files))
                 self._unsent = [each for each in self._unsent if each.number in self._files]
                 list(threads.map(self._write_again, latest(self._unsent)))
@@ -59,7 +59,7 @@ class Session:
             self.detach()
             raise
 
-    def _reopen(self, file: File) -> None:
+    def _reopen(self, file: OpenFileRecord) -> None:
         try:
             self._node.open(FileId(file.file), file.flags & ~(_MAKING | os.O_APPEND))
         except OSError as error:
@@ -74,9 +74,9 @@ class Session:
 
     def records(self) -> list[Record]:
         """Return the session for another node."""
-        return [Head(VERSION, self.name.encode()), *self._files.values(), *self._unsent]
+        return [SessionHeader(VERSION, self.name.encode()), *self._files.values(), *self._unsent]
 
-    def do(self, operation: Operation) -> Answer:
+    def do(self, operation: SessionOperation) -> OperationReply:
         """Do an operation. If it fails, its errno is in the answer."""
         error, value, data = 0, 0, b""
         try:
@@ -84,7 +84,7 @@ class Session:
         except OSError as failed:
             error = failed.errno or errno.EIO
         file = self._files.get(operation.number)
-        return Answer(error, value, file.position if file else 0, data)
+        return OperationReply(error, value, file.position if file else 0, data)
 
     def give_back(self) -> None:
         """Send home the writes that it may lack. The session still counts them as unsent. Another
@@ -100,29 +100,29 @@ class Session:
             with suppress(OSError):
                 self._node.release(_handle(file), 0)
 
-    def _act(self, operation: Operation) -> tuple[int, bytes]:
+    def _act(self, operation: SessionOperation) -> tuple[int, bytes]:
         number, value = operation.number, operation.value
-        if operation.kind == Kind.OPEN:
+        if operation.kind == OperationKind.OPEN:
             self._open(number, operation.data, value)
             return 0, b""
         file = self._require(number)
-        match Kind(operation.kind):
-            case Kind.CLOSE:
+        match OperationKind(operation.kind):
+            case OperationKind.CLOSE:
                 self._send()
                 del self._files[number]
                 self._node.release(_handle(file), 0)
-            case Kind.READ:
+            case OperationKind.READ:
                 data = self._node.read(_handle(file), file.position, value)
                 self._move(file, file.position + len(data))
                 return len(data), data
-            case Kind.WRITE:
+            case OperationKind.WRITE:
                 return self._write(file, operation.data), b""
-            case Kind.SEEK:
+            case OperationKind.SEEK:
                 self._move(file, value)
-            case Kind.TRUNCATE:
+            case OperationKind.TRUNCATE:
                 self._node.change(FileId(file.file), Changes(size=value), _handle(file))
                 self._send()  # else the next node would repeat writes beyond the new size
-            case Kind.SYNC:
+            case OperationKind.SYNC:
                 self._send()
                 self._node.sync(_handle(file), False)
         return 0, b""
@@ -131,16 +131,16 @@ class Session:
         if number in self._files:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         file, _ = open_handle(self._node, path, flags)
-        self._files[number] = File(number, file, flags & ~_MAKING, 0, path)
+        self._files[number] = OpenFileRecord(number, file, flags & ~_MAKING, 0, path)
 
-    def _write(self, file: File, data: bytes) -> int:
+    def _write(self, file: OpenFileRecord, data: bytes) -> int:
         if file.flags & os.O_ACCMODE == os.O_RDONLY:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         offset = file.position
         if file.flags & os.O_APPEND:
             offset = self._node.attributes(FileId(file.file), None).size
         self._node.write(_handle(file), offset, data)
-        self._unsent.append(Written(file.number, offset, data))
+        self._unsent.append(BufferedWrite(file.number, offset, data))
         self._move(file, offset + len(data))
         size = sum(len(each.data) for each in self._unsent)
         if size > UNSENT_BYTES or len(self._unsent) > UNSENT_WRITES:
@@ -154,16 +154,16 @@ class Session:
             self._node.give_up(FileId(self._files[number].file))
         self._unsent.clear()
 
-    def _require(self, number: int) -> File:
+    def _require(self, number: int) -> OpenFileRecord:
         if number not in self._files:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return self._files[number]
 
-    def _move(self, file: File, position: int) -> None:
+    def _move(self, file: OpenFileRecord, position: int) -> None:
         self._files[file.number] = replace(file, position=position)
 
 
-def latest(writes: Iterable[Written]) -> list[tuple[int, int, bytes]]:
+def latest(writes: Iterable[BufferedWrite]) -> list[tuple[int, int, bytes]]:
     """Return what these writes leave, in pieces that neither touch nor overlap: the file's number,
     offset and data."""
     found: dict[int, list[tuple[int, bytearray]]] = {}
@@ -182,5 +182,5 @@ def latest(writes: Iterable[Written]) -> list[tuple[int, int, bytes]]:
     return [(number, at, bytes(data)) for number, pieces in found.items() for at, data in pieces]
 
 
-def _handle(file: File) -> int:
+def _handle(file: OpenFileRecord) -> int:
     return handle_of(FileId(file.file), file.flags & ~os.O_APPEND)

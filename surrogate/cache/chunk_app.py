@@ -9,7 +9,7 @@ from collections.abc import Callable
 from flask import Blueprint, Flask
 
 from chunkstore import answering_places
-from wire import Turnstile, bound_json, chunk_routes, install_errors
+from wire import PrioritySemaphore, bound_json, chunk_routes, install_errors
 
 READERS = 4
 """How many requests for chunks are answered at once."""
@@ -20,7 +20,7 @@ Answer = Callable[[bytes], bytes]
 def chunks_of(records: Answer, below: Answer | None = None, readers: int = READERS) -> Blueprint:
     """The routes of chunks. records: pack records of references; below: of places, by default found
     by the same; readers: requests at once."""
-    turnstile = Turnstile(readers)
+    turnstile = PrioritySemaphore(readers)
     return chunk_routes(
         turnstile.in_turn(records), turnstile.in_turn(below or answering_places(records))
     )

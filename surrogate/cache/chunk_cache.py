@@ -28,9 +28,9 @@ from pathlib import Path
 
 from caching import MakePolicy, Queue
 from chunkstore import Store, name_blocks
-from overlay import Volume
 from satchel.errors import CapacityError, SatchelError, StateError
 from satchel.ids import ZERO_REF, ChunkRef
+from volumes import Volume
 from wire import CacheNumbers
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ PACK_BYTES = 16 << 20
 CHUNK_BYTES = 4096 + 64
 """What a chunk takes in a pack, as it comes in."""
 
-LOOK_SECONDS = 2.0
+CACHE_POLL_SECONDS = 2.0
 
 RESERVE_BYTES = 64 << 20
 
@@ -72,7 +72,7 @@ class ChunkCache:
         self._reserve = reserve
         self._lock = threading.Lock()
         self._policy = make(max(1, limit() // CHUNK_BYTES))
-        self._seen: dict[int, _Seen] = {}
+        self._seen: dict[int, _TouchCursor] = {}
         self._hits: Counter[Queue] = Counter()
         self._misses = 0
         self._evicted = 0
@@ -157,7 +157,7 @@ class ChunkCache:
         for gone in self._seen.keys() - running.keys():
             del self._seen[gone]
         for number, volume in running.items():
-            seen = self._seen.setdefault(number, _Seen(volume))
+            seen = self._seen.setdefault(number, _TouchCursor(volume))
             try:
                 refs = seen.news(self._store)
             except StateError:
@@ -196,7 +196,7 @@ class ChunkCache:
         self._stuck = set(self._seen), done.pack_bytes // PACK_BYTES
 
     def _run(self) -> None:
-        while not self._closing.wait(LOOK_SECONDS):
+        while not self._closing.wait(CACHE_POLL_SECONDS):
             try:
                 self.look()
             except CapacityError as error:
@@ -205,7 +205,7 @@ class ChunkCache:
                 logger.warning("cache: %s", error)
 
 
-class _Seen:
+class _TouchCursor:
     """What of a volume was told already. refs: what its machine has touched of the cache."""
 
     def __init__(self, volume: Volume) -> None:

@@ -11,10 +11,10 @@ import sys
 
 import click
 
-from cell import let_cells_read
 from console import json_option, note, serve_until_signal, show, web_option
 from hypervisor import choose_driver
-from surrogate.announcing import announcement
+from sandbox import let_cells_read
+from surrogate.announcer import announcement
 from surrogate.api import MAX_BODY, body_limit
 from surrogate.host import Host
 from surrogate.metrics import HostCollector

@@ -5,7 +5,7 @@
 - source: anything that can deliver chunks by reference; trusted by nobody; sources: the kinds
 - want: a chunk, or the blocks below a table page, that somebody waits for
 - estimate: what is learnt of a source while it works: round trip, rate, hits (pure)
-- standing: an estimate, what is under way at a source, and whether it may be asked (pure)
+- source_state: an estimate, what is under way at a source, and whether it may be asked (pure)
 - schedule: which source is asked for what, and when (pure)
 - exchange: the schedule of a host, with threads, sources and a store
 - ticket: somebody's wait for some wants
@@ -17,13 +17,13 @@
 
 from surrogate.fetching.coverage import CACHE, Coverage, Span
 from surrogate.fetching.estimate import Estimate, Prior
-from surrogate.fetching.exchange import Exchange, Supplier, Ticket, Unasked
+from surrogate.fetching.exchange import Exchange, Supplier, Ticket, UnrequestedData
 from surrogate.fetching.fetcher import ChunksUnavailable, Fetcher, NamedBlocks
-from surrogate.fetching.passing import Passing
 from surrogate.fetching.schedule import Schedule
 from surrogate.fetching.source import Source
-from surrogate.fetching.standing import Dispatch, Key, Standing, Want
-from surrogate.fetching.tally import STALL_BOUNDS, Count, Stalls, Tally
+from surrogate.fetching.source_state import Dispatch, Key, SourceState, Want
+from surrogate.fetching.tally import STALL_BOUNDS, Count, FetchTally, Stalls
+from surrogate.fetching.uncached_reader import UncachedReader
 
 __all__ = [
     "CACHE",
@@ -34,19 +34,19 @@ __all__ = [
     "Dispatch",
     "Estimate",
     "Exchange",
+    "FetchTally",
     "Fetcher",
     "Key",
     "NamedBlocks",
-    "Passing",
     "Prior",
     "Schedule",
     "Source",
+    "SourceState",
     "Span",
     "Stalls",
-    "Standing",
     "Supplier",
-    "Tally",
     "Ticket",
-    "Unasked",
+    "UncachedReader",
+    "UnrequestedData",
     "Want",
 ]

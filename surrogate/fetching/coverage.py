@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from chunkstore import BlockState
-from overlay import Volume
+from volumes import Volume
 from wire import PartNumbers, VolumeNumbers
 
 PARTS = 64

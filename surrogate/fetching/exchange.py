@@ -21,14 +21,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from chunkstore import Below, ChunkInvalid, Store, split_refs
+from chunkstore import ChunkInvalid, PageRange, Store, split_refs
 from satchel.errors import CapacityError, IntegrityError, SatchelError
 from satchel.ids import ChunkRef
 from surrogate.fetching.crew import Crew
 from surrogate.fetching.schedule import Schedule
 from surrogate.fetching.source import Source
-from surrogate.fetching.standing import Dispatch, Key, Standing
-from surrogate.fetching.tally import Tally
+from surrogate.fetching.source_state import Dispatch, Key, SourceState
+from surrogate.fetching.tally import FetchTally
 from wire import Priority
 
 logger = logging.getLogger(__name__)
@@ -42,8 +42,8 @@ INVALID_LIMIT = 64
 USUAL_NAMES = ("media", "home")
 OTHER_NAME = "other"
 
-LONGEST_LOOK_SECONDS = 0.1
-SHORTEST_LOOK_SECONDS = 0.002
+LONGEST_PAUSE_SECONDS = 0.1
+SHORTEST_PAUSE_SECONDS = 0.002
 
 
 class Supplier:
@@ -52,11 +52,11 @@ class Supplier:
     def __init__(self, source: Source, *, shared: bool = False) -> None:
         self.source = source
         self.shared = shared
-        self.standing = Standing(source.name, source.prior)
+        self.standing = SourceState(source.name, source.prior)
         self.invalid = 0
 
 
-class Unasked(IntegrityError):
+class UnrequestedData(IntegrityError):
     """A source sent a reply that does not match the request."""
 
 
@@ -66,7 +66,7 @@ class _Flight:
 
     dispatch: Dispatch
     supplier: Supplier
-    tally: Tally
+    tally: FetchTally
 
     @property
     def label(self) -> str:
@@ -81,7 +81,7 @@ class Ticket:
     missing: what has not come; came: how many of them came, by source
     """
 
-    def __init__(self, keys: Collection[Key], tally: Tally) -> None:
+    def __init__(self, keys: Collection[Key], tally: FetchTally) -> None:
         self.missing = set(keys)
         self.tally = tally
         self.came: Counter[str] = Counter()
@@ -107,9 +107,9 @@ class Exchange:
         self._lock = threading.Lock()
         self._schedule = Schedule()
         self._tickets: dict[Key, list[Ticket]] = {}
-        self._suppliers: dict[Standing, Supplier] = {}
+        self._suppliers: dict[SourceState, Supplier] = {}
         self._crew = Crew("fetch")
-        self.tally = Tally()
+        self.tally = FetchTally()
 
     def close(self) -> None:
         """Let its threads end. Whoever waits has been let go before."""
@@ -137,7 +137,7 @@ class Exchange:
         sizes: Mapping[Key, int],
         priority: Priority,
         suppliers: Sequence[Supplier],
-        tally: Tally,
+        tally: FetchTally,
     ) -> Ticket:
         """Begin to fetch; sizes: what is wanted, with the bytes that an answer will have, about."""
         ticket = Ticket(sizes, tally)
@@ -147,7 +147,7 @@ class Exchange:
                 self._schedule.want(key, size, priority, standings)
                 self._tickets.setdefault(key, []).append(ticket)
             # What arrived after the caller had looked for it would be fetched once more.
-            refs = [key for key in sizes if not isinstance(key, Below)]
+            refs = [key for key in sizes if not isinstance(key, PageRange)]
             held = self._store.has(b"".join(refs))
             self._arrived([ref for ref, here in zip(refs, held, strict=True) if here])
         return ticket
@@ -183,9 +183,9 @@ class Exchange:
             pause = self._schedule.wake_at(now) - now
         for flight in flights:
             self._crew.run(functools.partial(self._fly, flight))
-        return min(max(pause, SHORTEST_LOOK_SECONDS), LONGEST_LOOK_SECONDS)
+        return min(max(pause, SHORTEST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
 
-    def _renewed(self) -> list[Standing]:
+    def _renewed(self) -> list[SourceState]:
         """The sources that are reached by another way now; what a liar did stays its fault."""
         with self._lock:
             suppliers = list(self._suppliers.values())
@@ -215,8 +215,8 @@ class Exchange:
         dispatch, source = flight.dispatch, flight.supplier.source
         keys, silence = dispatch.keys, dispatch.standing.silence
         try:
-            if isinstance(keys[0], Below):
-                places = cast(list[Below], keys)  # a request has keys of one kind
+            if isinstance(keys[0], PageRange):
+                places = cast(list[PageRange], keys)  # a request has keys of one kind
                 return source.below(places, dispatch.priority, silence)
             refs = b"".join(cast(list[ChunkRef], keys))
             return source.fetch(refs, dispatch.priority, silence)
@@ -243,7 +243,9 @@ class Exchange:
             if odd:
                 self._schedule.leave_alone(dispatch.standing, now)
         if odd:
-            self._note_fault(flight, Unasked("a source sent chunks that nobody asked it for"))
+            self._note_fault(
+                flight, UnrequestedData("a source sent chunks that nobody asked it for")
+            )
 
     def _admit(self, records: bytes) -> bytes:
         try:
@@ -260,7 +262,7 @@ class Exchange:
         held = self._store.has(b"".join(_chunk_of(key) for key in dispatch.keys))
         got: set[Key] = {key for key, here in zip(dispatch.keys, held, strict=True) if here}
         asked_for: set[Key] = {
-            key for key in dispatch.keys if isinstance(key, Below) or key == error.ref
+            key for key in dispatch.keys if isinstance(key, PageRange) or key == error.ref
         }
         self._count(flight, size, len(got), now)
         self._note_fault(flight, error)
@@ -314,16 +316,16 @@ class Exchange:
                 self._schedule.forget(key)
         ticket.changed.set()
 
-    def _owner(self, dispatch: Dispatch) -> Tally:
+    def _owner(self, dispatch: Dispatch) -> FetchTally:
         """Whose numbers a request counts in: those of who wanted its first key first."""
         return self._tickets[dispatch.keys[0]][0].tally
 
 
 def _most_chunks(key: Key) -> int:
     """Chunks that may come for it: itself, or blocks and the pages above them."""
-    return key.most_chunks if isinstance(key, Below) else 1
+    return key.most_chunks if isinstance(key, PageRange) else 1
 
 
 def _chunk_of(key: Key) -> ChunkRef:
     """The chunk that shows that a want has come."""
-    return key.page if isinstance(key, Below) else key
+    return key.page if isinstance(key, PageRange) else key

@@ -17,17 +17,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from chunkstore import (
-    Below,
     BlockState,
     ChunkInvalid,
     PageChanges,
+    PageRange,
     Store,
     TableRoot,
     pages_missing,
     places_missing,
     split_refs,
 )
-from overlay import ReadAbandoned, Volume
 from satchel.errors import SatchelError, UnavailableError
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE, ChunkRef
 from surrogate.fetching.coverage import Coverage, Span
@@ -35,8 +34,9 @@ from surrogate.fetching.crew import Crew
 from surrogate.fetching.exchange import Exchange, Supplier, Ticket
 from surrogate.fetching.page_maker import PageMaker
 from surrogate.fetching.source import Source
-from surrogate.fetching.standing import WHOLE_BLOCK_BYTES, Key
-from surrogate.fetching.tally import Tally
+from surrogate.fetching.source_state import WHOLE_BLOCK_BYTES, Key
+from surrogate.fetching.tally import FetchTally
+from volumes import ReadAbandoned, Volume
 from wire import Priority
 
 logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class Fetcher:
         self._closed = threading.Event()
         self._maker: PageMaker | None = None
         self._beside = Crew("beside")
-        self.tally = Tally()
+        self.tally = FetchTally()
         self.coverage = Coverage()
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class Fetcher:
         with self.coverage.coming([(volume, first, count)]) as came:
             while missing:
                 wanted = self._wanted(volume.root, first, count, missing)
-                if not any(isinstance(key, Below) for key in wanted):
+                if not any(isinstance(key, PageRange) for key in wanted):
                     self._bring_beside(around)
                     around = []
                 came.update(self._bring(wanted, Priority.DEMAND))

@@ -28,8 +28,15 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from chunkstore import Below
-from surrogate.fetching.standing import BATCH, LEAST_BATCH_BYTES, Dispatch, Key, Standing, Want
+from chunkstore import PageRange
+from surrogate.fetching.source_state import (
+    BATCH,
+    LEAST_BATCH_BYTES,
+    Dispatch,
+    Key,
+    SourceState,
+    Want,
+)
 from wire import PLACES_LIMIT, Priority
 
 BULK_SHARE = 0.25
@@ -61,13 +68,15 @@ class Schedule:
         self._open: dict[Priority, dict[Key, Want]] = {priority: {} for priority in Priority}
         self._flying: dict[int, Dispatch] = {}
         self._adrift: dict[Key, Want] = {}  # under way, and nobody waits for it any more
-        self._full: set[Standing] = set()  # where something waits for the link
+        self._full: set[SourceState] = set()  # where something waits for the link
         self._number = itertools.count(1)
 
     def __contains__(self, key: Key) -> bool:
         return key in self._wants
 
-    def want(self, key: Key, size: int, priority: Priority, standings: Iterable[Standing]) -> None:
+    def want(
+        self, key: Key, size: int, priority: Priority, standings: Iterable[SourceState]
+    ) -> None:
         """Something is waited for, from these sources, the nearest first. Where it is wanted
         already, it may come from these as well, and is as urgent as the more urgent of both. Where
         it is under way from one of these, though nobody waited any more, it is not asked for again
@@ -95,7 +104,7 @@ class Schedule:
             if want.flying:
                 self._adrift[key] = want
 
-    def part(self, standing: Standing) -> None:
+    def part(self, standing: SourceState) -> None:
         """A source is not there any more; what was under way there is asked for elsewhere."""
         for dispatch in list(standing.flying.values()):
             self._end(dispatch)
@@ -148,7 +157,7 @@ class Schedule:
             dispatch.standing.estimate.gone()
             self.leave_alone(dispatch.standing, now)
 
-    def leave_alone(self, standing: Standing, now: float, pause: float | None = None) -> None:
+    def leave_alone(self, standing: SourceState, now: float, pause: float | None = None) -> None:
         """Ask a source for nothing for `pause` seconds, by default twice as long each time; then
         on trial. Requests that fail together count once."""
         if pause is None:
@@ -160,7 +169,7 @@ class Schedule:
         standing.on_trial = True
         standing.usable_from = max(standing.usable_from, now + pause)
 
-    def renewed(self, standing: Standing, now: float) -> None:
+    def renewed(self, standing: SourceState, now: float) -> None:
         """A source is reached by another way. What is under way there was asked for just now, and
         that it did not answer before says nothing any more."""
         standing.faults_in_row, standing.on_trial, standing.usable_from = 0, False, -math.inf
@@ -179,7 +188,7 @@ class Schedule:
                 times.append(want.search_at)
         return min((at for at in times if at > now), default=math.inf)
 
-    def _revive(self, key: Key, priority: Priority, standings: list[Standing]) -> bool:
+    def _revive(self, key: Key, priority: Priority, standings: list[SourceState]) -> bool:
         """Whether it is under way from one of these sources, and waited for again now."""
         want = self._adrift.get(key)
         if want is None or want.flying.isdisjoint(standings):
@@ -232,7 +241,7 @@ class Schedule:
         return sent
 
     def _send(
-        self, standing: Standing, wants: list[Want], priority: Priority, now: float
+        self, standing: SourceState, wants: list[Want], priority: Priority, now: float
     ) -> Dispatch:
         size = sum(want.size for want in wants)
         estimate = standing.estimate
@@ -257,7 +266,7 @@ class Schedule:
         return dispatch
 
     def _explore(
-        self, queue: dict[Key, Want], strangers: list[Standing], priority: Priority, now: float
+        self, queue: dict[Key, Want], strangers: list[SourceState], priority: Priority, now: float
     ) -> list[Dispatch]:
         """Ask for the last of the queue at sources that are not known."""
         sent = []
@@ -280,7 +289,7 @@ class Schedule:
 
 @dataclass
 class _Request:
-    standing: Standing
+    standing: SourceState
     wants: list[Want] = field(default_factory=list)
     size: int = 0
 
@@ -292,9 +301,9 @@ class _Plan:
         self.skipped = 0
         self._priority = priority
         self._now = now
-        self._requests: dict[Standing, list[_Request]] = {}
-        self._waiting: dict[Standing, int] = {}
-        self._strangers: dict[Standing, None] = {}
+        self._requests: dict[SourceState, list[_Request]] = {}
+        self._waiting: dict[SourceState, int] = {}
+        self._strangers: dict[SourceState, None] = {}
 
     @property
     def backlog_seconds(self) -> float:
@@ -302,11 +311,11 @@ class _Plan:
         return max((n / s.estimate.rate for s, n in self._waiting.items()), default=0.0)
 
     @property
-    def full(self) -> set[Standing]:
+    def full(self) -> set[SourceState]:
         """Sources that had no room for something, and whose links are busy."""
         return {s for s in self._waiting if s.flying_bytes >= s.estimate.bandwidth_delay}
 
-    def strangers(self) -> list[Standing]:
+    def strangers(self) -> list[SourceState]:
         """Sources that nothing is known of, nor will be by what is under way."""
         return [s for s in self._strangers if not s.flying and s not in self._requests]
 
@@ -328,7 +337,7 @@ class _Plan:
             self._waiting[best] = self._waiting.get(best, 0) + want.size
             self.skipped += 1
 
-    def _first_to_deliver(self, want: Want, able: list[Standing]) -> Standing:
+    def _first_to_deliver(self, want: Want, able: list[SourceState]) -> SourceState:
         if len(able) == 1:
             return able[0]
         if self._priority is not Priority.DEMAND:
@@ -336,14 +345,14 @@ class _Plan:
             able = [standing for standing in able if standing.estimate.rate >= least]
         alone = {standing: self._seconds(want, standing) for standing in able}
 
-        def arrival(standing: Standing) -> float:
+        def arrival(standing: SourceState) -> float:
             """What a source may lack is asked of the next one afterwards."""
             rest = min((s for other, s in alone.items() if other is not standing), default=0.0)
             return alone[standing] + rest * (1.0 - standing.estimate.hits(self._now))
 
         return min(able, key=arrival)
 
-    def _seconds(self, want: Want, standing: Standing) -> float:
+    def _seconds(self, want: Want, standing: SourceState) -> float:
         """Until it comes from there, if it is there."""
         ahead = standing.flying_bytes + self._waiting.get(standing, 0)
         ahead += sum(request.size for request in self._requests.get(standing, []))
@@ -352,13 +361,13 @@ class _Plan:
             seconds += STRANGER_SECONDS * want.standings.index(standing)
         return seconds
 
-    def _worth_asking_twice(self, want: Want, other: Standing) -> bool:
+    def _worth_asking_twice(self, want: Want, other: SourceState) -> bool:
         """What nobody waits for is asked for once more when it is late by as much as that takes:
         a slow source and the links to it have better to do."""
         late = min(standing.late(self._now) for standing in want.flying)
         return self._priority is Priority.DEMAND or late >= self._seconds(want, other)
 
-    def _add(self, standing: Standing, want: Want) -> bool:
+    def _add(self, standing: SourceState, want: Want) -> bool:
         """Whether there is room for it in the request that is being filled, or in another one."""
         requests = self._requests.get(standing, [])
         if requests:
@@ -387,7 +396,7 @@ class _Plan:
 
 def _most_in_one(want: Want) -> int:
     """So many of its kind may be in one request."""
-    return PLACES_LIMIT if isinstance(want.key, Below) else BATCH
+    return PLACES_LIMIT if isinstance(want.key, PageRange) else BATCH
 
 
 def _a_few(wants: Iterable[Want]) -> list[Want]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from chunkstore import Below
+from chunkstore import PageRange
 from surrogate.fetching.estimate import Prior
 from wire import Priority
 
@@ -31,7 +31,7 @@ class Source(Protocol):
         Raises SatchelError when it cannot answer now, or says nothing for `silence` seconds.
         """
 
-    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+    def below(self, places: Sequence[PageRange], priority: Priority, silence: float) -> bytes:
         """Pack records of the pages and chunks there that it has, a page before what is below it.
 
         Raises as `fetch`. A source that cannot look into pages may give the pages alone.

@@ -16,11 +16,11 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from chunkstore import Below, Store, encode_places, records_below
+from chunkstore import PageRange, Store, encode_places, records_below
 from media import MediaApart, media_uuid
 from satchel.errors import NotFoundError, SatchelError, StateError, UnavailableError
 from surrogate.fetching import Prior
-from wire import Arrivals, ChunkClient, HttpClient, PeerTimeout, PeerUnreachable, Priority
+from wire import ChunkClient, HttpClient, PeerTimeout, PeerUnreachable, Priority, ReceiveRate
 
 FORWARDED = Prior(round_trip=0.005, rate=2e6)
 PEER = Prior(round_trip=0.002, rate=10e6, hits=0.3)
@@ -42,13 +42,13 @@ class SocketSource:
         name: str,
         socket: Path,
         prior: Prior = FORWARDED,
-        arrivals: Arrivals | None = None,
+        arrivals: ReceiveRate | None = None,
     ) -> None:
         """arrivals: of all sources that share a way with it"""
         self.name = name
         self.prior = prior
         self._socket = socket
-        self._arrivals = arrivals or Arrivals()
+        self._arrivals = arrivals or ReceiveRate()
         self._lock = threading.Lock()
         self._reach()
         self._forward = _identity(socket)
@@ -59,7 +59,7 @@ class SocketSource:
         """Raises UnavailableError, also when nothing came for `silence` seconds."""
         return self._ask(lambda c: c.fetch(refs, priority, timeout=silence))
 
-    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+    def below(self, places: Sequence[PageRange], priority: Priority, silence: float) -> bytes:
         """As `fetch`. A peer that knows no such request is asked for the pages alone."""
         if self._goes_below:
             try:
@@ -116,7 +116,7 @@ class SocketSource:
 def forwarded(places: Iterable[tuple[str, Path]]) -> list[SocketSource]:
     """What one client forwards: sources by name and socket, the nearest first. All come the way
     from that client."""
-    arrivals = Arrivals()
+    arrivals = ReceiveRate()
     return [SocketSource(name, socket, arrivals=arrivals) for name, socket in places]
 
 
@@ -152,7 +152,7 @@ class MediaSource:
         except SatchelError as error:
             raise UnavailableError(f"{self.name} gives nothing", why=str(error)) from error
 
-    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+    def below(self, places: Sequence[PageRange], priority: Priority, silence: float) -> bytes:
         """As `fetch`."""
         return records_below(lambda refs: self.fetch(refs, priority, silence), places)
 
@@ -175,7 +175,7 @@ class StoreSource:
     def fetch(self, refs: bytes, priority: Priority, silence: float) -> bytes:
         return self._store.records(refs)
 
-    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+    def below(self, places: Sequence[PageRange], priority: Priority, silence: float) -> bytes:
         return records_below(self._store.records, places)
 
     def renewed(self) -> bool:

@@ -40,7 +40,7 @@ class Stalls:
     histogram: list[int] = field(default_factory=lambda: [0] * (len(STALL_BOUNDS) + 1))
 
 
-class Tally:
+class FetchTally:
     """The numbers of one fetcher. Thread-safe.
 
     spans: its requests and stalls, one by one

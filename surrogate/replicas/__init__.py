@@ -4,5 +4,5 @@
 
 - hosted: it is brought up in a thread of its own, and asked through the API
 - carried: what one of a carried service does besides; handover: it is frozen, to go on elsewhere
-- foreground: which machines go first, by what is asked of them
+- cpu_priority: which machines go first, by what is asked of them
 """

@@ -13,7 +13,7 @@ import dataclasses
 import threading
 
 from chunkstore import TableRoot
-from replica import Frozen, Replica, decode_delta, was_stopped
+from replica import MachineSnapshot, Replica, decode_delta, was_stopped
 from satchel.errors import StateError
 from wire import CreateReplica
 
@@ -72,7 +72,7 @@ class Standby:
             self._changed.notify_all()
 
 
-def frozen_at(request: CreateReplica, frozen: Frozen) -> CreateReplica:
+def frozen_at(request: CreateReplica, frozen: MachineSnapshot) -> CreateReplica:
     """The request from which a surrogate that is started again takes over a machine that was frozen
     so."""
     volumes = {name: root.to_json() for name, root in frozen.volumes.items()}

@@ -30,11 +30,10 @@ from chunkstore import (
     one_after_other,
 )
 from images import Manifest
-from overlay import Volume
 from replica import (
     HASTY_PRESET,
     WORKING_SET_LIMIT,
-    Frozen,
+    MachineSnapshot,
     Replica,
     Run,
     WorkingSetVersion,
@@ -42,9 +41,10 @@ from replica import (
 )
 from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE, ReplicaId
-from surrogate.ahead.table_pages import written
 from surrogate.fetching import Fetcher
-from wire import CreateReplica, HandedOver, Priority, runs_of
+from surrogate.prefetch.table_pages import written
+from volumes import Volume
+from wire import CreateReplica, HandoverState, Priority, runs_of
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def hand_over(
     known: Collection[tuple[str, int]],
     known_pages: PageChanges | None,
     freezing: Callable[[], None],
-) -> HandedOver:
+) -> HandoverState:
     """Freeze a replica that was resumed from `manifest`. known: blocks that differed from the
     owner's checkpoint when it was; known_pages: pages, None where that is not known. freezing: is
     called right before a freeze, after which the machine does not go on from `manifest` any more.
@@ -100,7 +100,7 @@ def hand_over(
     )
     blob = store.import_bytes(told)
     logger.info("replica %s handed over: %d blocks, %d bytes", replica.id, len(runs), blob.size)
-    return HandedOver(
+    return HandoverState(
         operation=frozen.operation,
         device_state=frozen.device_state.to_json(),
         volumes={name: root.to_json() for name, root in frozen.volumes.items()},
@@ -111,7 +111,7 @@ def hand_over(
     )
 
 
-def taken_over(request: CreateReplica, handed: HandedOver) -> CreateReplica:
+def taken_over(request: CreateReplica, handed: HandoverState) -> CreateReplica:
     """The request from which a surrogate that is started again takes a frozen replica over."""
     fields = {"operation", "device_state", "volumes"}
     manifest = request.manifest | {k: v for k, v in handed.to_json().items() if k in fields}
@@ -125,7 +125,7 @@ def taken_over(request: CreateReplica, handed: HandedOver) -> CreateReplica:
 
 
 def _told(
-    store: Store, frozen: Frozen, pages: PageChanges, before: PageChanges | None
+    store: Store, frozen: MachineSnapshot, pages: PageChanges, before: PageChanges | None
 ) -> dict[str, Any] | None:
     """The blob of what has changed in pages since the owner's checkpoint; None where that is not
     known, or too much."""
@@ -145,7 +145,7 @@ def freeze(
     freezing: Callable[[], None],
     *,
     hold: bool = False,
-) -> Frozen:
+) -> MachineSnapshot:
     """Freeze a replica that has the pages that this needs. freezing: as `hand_over` has it; hold:
     the machine does not go on. Raises as a replica's checkpoint and a fetch do."""
     for tries in range(TRIES, 0, -1):

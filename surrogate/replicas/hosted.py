@@ -15,44 +15,44 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from cell import weigh
 from chunkstore import Foresight, Store, TableRoot
 from images import Manifest
-from overlay import ReadAbandoned, Volume
 from replay import Operation, Response
 from replica import (
     RAM,
     DeltaMaker,
-    Frozen,
+    MachineSnapshot,
     Replica,
     ReplicaFailed,
     ReplicaState,
     WrongReplicaState,
     was_stopped,
 )
+from sandbox import weigh
 from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
 from satchel.spans import Spans
-from surrogate.ahead.prefetch import Prefetcher
-from surrogate.ahead.readahead import Readahead
-from surrogate.ahead.table_pages import PagesAhead
-from surrogate.fetching import Fetcher, Passing, Tally
+from surrogate.fetching import Fetcher, FetchTally, UncachedReader
+from surrogate.prefetch.prefetcher import Prefetcher
+from surrogate.prefetch.readahead import Readahead
+from surrogate.prefetch.table_pages import TablePagePrefetcher
 from surrogate.replicas.carried import Standby, frozen_at
-from surrogate.replicas.foreground import Foreground
+from surrogate.replicas.cpu_priority import CpuPriority
 from surrogate.replicas.handover import freeze, hand_over, taken_over
+from surrogate.tenants.replica_request import named_blobs, named_roots
 from surrogate.tenants.tenant import Tenant, Usage
-from surrogate.tenants.wanted import named_blobs, named_roots
+from volumes import ReadAbandoned, Volume
 from wire import (
     AnswerKey,
     CreateReplica,
     ErrorReport,
     ForesightNumbers,
-    HandedOver,
+    HandoverState,
     ReplicaStatus,
     SourceNumbers,
     StallNumbers,
     Statement,
-    Touched,
+    TouchReport,
     VolumeNumbers,
     runs_of,
 )
@@ -69,7 +69,7 @@ REQUEST = "request.json"
 OWNER = "tenant"
 """In a replica's folder: the identity of its tenant."""
 
-LOOK_SECONDS = 0.1
+END_POLL_SECONDS = 0.1
 """How soon the fetch of a device state notices that the replica is being ended."""
 
 
@@ -100,12 +100,12 @@ class HostedReplica:
         self.replica = replica
         self._store = store
         self.fetcher = fetcher
-        self._passing = Passing(fetcher)
+        self._passing = UncachedReader(fetcher)
         self._prefetcher = prefetcher
         self._readahead = readahead
-        self._pages_ahead = PagesAhead(fetcher, self._is_quiet, replica.flush)
+        self._pages_ahead = TablePagePrefetcher(fetcher, self._is_quiet, replica.flush)
         self._operation_seconds = operation_seconds
-        self.foreground = Foreground(partial(weigh, replica.run_dir), always=self._is_ahead)
+        self.foreground = CpuPriority(partial(weigh, replica.run_dir), always=self._is_ahead)
         self.standby = Standby(replica) if request.standby and not adopt else None
         self._created = self._heard = time.monotonic()
         self._started_seconds: float | None = None
@@ -257,7 +257,7 @@ class HostedReplica:
         self.touch()
         return response
 
-    def hand_over(self) -> HandedOver:
+    def hand_over(self) -> HandoverState:
         """Freeze the replica between two operations, and say what it takes to go on elsewhere; here
         it goes on. Raises as `execute` does, and StateError where that cannot be said.
 
@@ -286,7 +286,7 @@ class HostedReplica:
             self._note_request(request)
             return handed
 
-    def _freeze(self, hold: bool) -> Frozen:
+    def _freeze(self, hold: bool) -> MachineSnapshot:
         """For a delta. As with `hand_over` there is no request meanwhile; after it there is one for
         a surrogate that takes the machine over."""
         with self._freezing:
@@ -339,7 +339,7 @@ class HostedReplica:
     def _resume(self) -> None:
         manifest = self.manifest
         volumes = dict(sorted(manifest.volumes.items()))
-        frozen = Frozen(manifest.operation, manifest.device_state, volumes)
+        frozen = MachineSnapshot(manifest.operation, manifest.device_state, volumes)
         try:
             if self._adopt:
                 self.replica.adopt(frozen, self._resolve, self._attached)
@@ -381,11 +381,11 @@ class HostedReplica:
             self._foresight = ForesightNumbers(*found)
         return self._foresight
 
-    def touched(self) -> Touched:
+    def touched(self) -> TouchReport:
         """What the machine has touched here, in that order; nothing once it has ended."""
         with contextlib.suppress(StateError):
-            return Touched({v.name: runs_of(v.map.touched()) for v in self._volumes})
-        return Touched({})
+            return TouchReport({v.name: runs_of(v.map.touched()) for v in self._volumes})
+        return TouchReport({})
 
     def _quiet_seconds(self) -> float | None:
         remaining = self._prefetcher.remaining if self._prefetcher else 0
@@ -432,12 +432,12 @@ class HostedReplica:
 
         threading.Thread(target=read, name=f"read-{self.id}", daemon=True).start()
         while not self._stop.is_set():
-            if concurrent.futures.wait([found], LOOK_SECONDS).done:
+            if concurrent.futures.wait([found], END_POLL_SECONDS).done:
                 return found.result()
         raise was_stopped(self.id)
 
 
-def _sources(tally: Tally) -> tuple[SourceNumbers, ...]:
+def _sources(tally: FetchTally) -> tuple[SourceNumbers, ...]:
     counts = sorted(tally.counts().items(), key=lambda item: (item[0][0], item[0][1].rank))
     return tuple(
         SourceNumbers(source=source, priority=priority.value, **vars(count))
@@ -445,6 +445,6 @@ def _sources(tally: Tally) -> tuple[SourceNumbers, ...]:
     )
 
 
-def _stalls(tally: Tally) -> StallNumbers:
+def _stalls(tally: FetchTally) -> StallNumbers:
     stalls = tally.stalls()
     return StallNumbers(stalls.count, stalls.seconds, stalls.longest)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guests that were admitted here, each a stranger to the others.
 
-- register: who is admitted, and who is not any more; banned: whom the operator wants never again
+- register: who is admitted, and who is not any more; ban_list: whom the operator wants never again
 - tenant: one of them, and what it uses; visitor: who the key is that sshd has let in
-- wanted: what one asks for, checked; brought: which chunks of the cache it may ask for
+- replica_request: what one asks for, checked; readable_chunks: which chunks of the cache it may ask
+for
 """

@@ -13,8 +13,8 @@ import threading
 from chunkstore import Store
 from satchel.errors import NotFoundError
 from surrogate.settings import SurrogateSettings
-from surrogate.tenants.banned import NAME, Banned
-from surrogate.tenants.brought import Brought
+from surrogate.tenants.ban_list import NAME, BanList
+from surrogate.tenants.readable_chunks import ReadableChunks
 from surrogate.tenants.tenant import ACCOUNT, DAY_SECONDS, CapReached, Tenant, checked_identity
 
 KNOWN = 1024
@@ -25,10 +25,10 @@ class Tenants:
     """Of one host. Thread-safe."""
 
     def __init__(self, settings: SurrogateSettings, store: Store) -> None:
-        """Raises what Banned raises."""
+        """Raises what BanList raises."""
         self._settings = settings
         self._store = store
-        self._banned = Banned(settings.data / NAME)
+        self._banned = BanList(settings.data / NAME)
         self._lock = threading.Lock()
         self._known: dict[str, Tenant] = {}
         self.account = self.admit(ACCOUNT)
@@ -99,7 +99,7 @@ class Tenants:
         if identity != ACCOUNT:  # the same one after a restart, for machines that go on
             folder /= hashlib.sha256(identity.encode()).hexdigest()[:12]
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return Tenant(identity, self._settings.tenant, folder, Brought(self._store))
+        return Tenant(identity, self._settings.tenant, folder, ReadableChunks(self._store))
 
     def _forget_old(self) -> None:
         for tenant in [*self._known.values()]:

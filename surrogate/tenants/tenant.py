@@ -22,7 +22,7 @@ from satchel.errors import CapacityError, UsageError
 from surrogate.caps import TenantCaps
 
 if TYPE_CHECKING:
-    from surrogate.tenants.brought import Brought
+    from surrogate.tenants.readable_chunks import ReadableChunks
 
 ACCOUNT = "account"
 """The identity of whoever reaches the daemon's own socket and is not the operator."""
@@ -84,7 +84,7 @@ class Tenant:
         identity: str,
         caps: TenantCaps,
         forwarded: Path,
-        brought: Brought,
+        brought: ReadableChunks,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """clock: seconds that do not go back"""

@@ -5,7 +5,7 @@
 from pathlib import Path
 
 from tests.client.conftest import carried, places, world
-from tests.guestfiles.conftest import home
+from tests.guestshares.conftest import home
 from tests.homeserver.conftest import bench
 from tests.homeserver.test_carry import media
 

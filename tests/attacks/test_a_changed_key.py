@@ -20,8 +20,8 @@ from media import (
     Media,
     MediaRevoked,
     MediaSealed,
+    PreviousSeal,
     Seal,
-    SealedBefore,
     SealKeys,
     media_uuid,
     new_seal,
@@ -166,7 +166,7 @@ def test_whoever_is_not_named_any_more_is_refused(owner: Owner) -> None:
 def test_a_key_that_somebody_else_made_is_not_taken(owner: Owner) -> None:
     """age tells nobody who has wrapped something, and the public key is public."""
     theirs = new_seal([owner.public()])
-    longer = new_seal([owner.public()], before=SealedBefore(theirs.uuid, theirs.seal))
+    longer = new_seal([owner.public()], before=PreviousSeal(theirs.uuid, theirs.seal))
     for number, forged in ((2, theirs), (2, longer), (9, longer)):
         (owner.root / f"satchel/key-{number}.age").write_bytes(forged.wrapped)
     for keys in (owner.home, owner.laptops()):
@@ -180,7 +180,7 @@ def test_a_key_that_the_finder_made_of_the_one_before_is_not_taken(owner: Owner)
     """He has the key before, the laptop's public key, the stick twice, and a signature of his."""
     _, had = owner.raw()
     theirs = Identity.create(owner.root.parent / "theirs")
-    before = SealedBefore(media_uuid(owner.root), had)
+    before = PreviousSeal(media_uuid(owner.root), had)
     for sign in (None, media_signing(theirs)):
         forged = new_seal([owner.public()], sign=sign, before=before)
         (owner.root / "satchel/key-2.age").write_bytes(forged.wrapped)

@@ -19,7 +19,7 @@ from tests.doors import door_of
 from tests.needs import requires
 from tests.waiting import eventually
 from wire import HttpClient, Identity, SshHost, SshLink, fingerprint
-from wire.link.multiplex import HEADER, HELLO, MAGIC, VERSION, Kind
+from wire.link.multiplex import HEADER, HELLO, MAGIC, VERSION, MuxKind
 
 pytestmark = requires("ssh", "sshd", "ssh-keygen")
 
@@ -54,7 +54,7 @@ class Attacker:
         argv = ["ssh", *self.options(), "-N", *words, self.host.destination]
         return subprocess.Popen(argv, stderr=subprocess.PIPE)
 
-    def says(self, *frames: tuple[Kind, int, bytes]) -> list[tuple[int, int, bytes]]:
+    def says(self, *frames: tuple[MuxKind, int, bytes]) -> list[tuple[int, int, bytes]]:
         """What the door answers to a hello and these frames."""
         sent = HELLO_BYTES + b"".join(HEADER.pack(k, n, len(p)) + p for k, n, p in frames)
         argv = ["ssh", *self.options(), "-T", self.host.destination, "door"]
@@ -81,9 +81,9 @@ class Attacker:
         return found
 
 
-def attempts(names: Sequence[str]) -> list[tuple[Kind, int, bytes]]:
+def attempts(names: Sequence[str]) -> list[tuple[MuxKind, int, bytes]]:
     """To open these, each in a stream of its own: whoever connects has the odd numbers."""
-    return [(Kind.OPEN, 2 * place + 1, name.encode()) for place, name in enumerate(names)]
+    return [(MuxKind.OPEN, 2 * place + 1, name.encode()) for place, name in enumerate(names)]
 
 
 @pytest.fixture
@@ -181,16 +181,16 @@ def test_opens_nothing_but_what_has_a_name(attacker: Attacker) -> None:
     opens = attempts(NO_NAMES)
     answers = attacker.says(*opens)
     resets = sorted((number, kind) for kind, number, _ in answers)
-    assert resets == [(number, Kind.RESET) for _, number, _ in opens]
+    assert resets == [(number, MuxKind.RESET) for _, number, _ in opens]
 
 
 def test_offers_no_path(attacker: Attacker) -> None:
     run = attacker.spot.host.settings.run
     tokens = (b"/etc/passwd", b"../../../etc/x", str(run / "x").encode(), b"0011", b"\xff" * 16)
-    answers = attacker.says(*((Kind.OFFER, 0, token) for token in tokens))
-    assert [(kind, number) for kind, number, _ in answers] == [(Kind.REFUSED, 0)] * len(tokens)
-    answers = attacker.says(*((Kind.OFFER, 0, b"%016x" % n) for n in range(100)))
-    refused = [kind for kind, _, _ in answers if kind == Kind.REFUSED]
+    answers = attacker.says(*((MuxKind.OFFER, 0, token) for token in tokens))
+    assert [(kind, number) for kind, number, _ in answers] == [(MuxKind.REFUSED, 0)] * len(tokens)
+    answers = attacker.says(*((MuxKind.OFFER, 0, b"%016x" % n) for n in range(100)))
+    refused = [kind for kind, _, _ in answers if kind == MuxKind.REFUSED]
     assert len(refused) == 100 - 32
 
 
@@ -201,11 +201,11 @@ def test_reaches_nothing_that_another_offered(attacker: Attacker, short_path: Pa
     with SshLink.open(victim) as link:
         path = Path(link.offer({TOKEN: attacker.spot.door(LAPTOP)})[TOKEN])
         inode = path.stat().st_ino
-        ((kind, _, said),) = attacker.says((Kind.OFFER, 0, TOKEN.encode()))
-        assert kind == Kind.OFFERED
+        ((kind, _, said),) = attacker.says((MuxKind.OFFER, 0, TOKEN.encode()))
+        assert kind == MuxKind.OFFERED
         assert Path(said[16:].decode()).parent != path.parent
         names = (TOKEN, str(path), f"streams/{TOKEN}")
-        assert [k for k, *_ in attacker.says(*attempts(names))] == [Kind.RESET] * len(names)
+        assert [k for k, *_ in attacker.says(*attempts(names))] == [MuxKind.RESET] * len(names)
         assert path.stat().st_ino == inode
         assert path.parent.stat().st_mode & 0o777 == 0o700
     known = {tenant.identity for tenant in attacker.spot.host.tenants.all()}

@@ -11,9 +11,9 @@ import pytest
 
 from chunkstore import MediaDamaged
 from client import Runner
-from client.session.checkpoints import Accepted
-from client.state.latest import StateOlder
-from homeserver.media.doubtful import Doubtful
+from client.session.checkpoints import OwnerOverrides
+from client.state.last_seen import StateOlder
+from homeserver.media.unsealed import UnsealedPolicy
 from media import Media
 from replay import Log, LogCorrupt, Operation, OperationsDoubtful
 from replay.segments import SEGMENT_LIMIT
@@ -42,7 +42,7 @@ def test_an_operation_that_was_appended_is_not_executed_at_home(bench: Bench, me
         with pytest.raises(OperationsDoubtful, match=r"1 operations .* from 4 on"):
             act("notes", media)
         assert service.last_logged == 3  # those before it are the owner's
-    bench.home.sync(["notes"], media, doubtful=Doubtful.DROP)
+    bench.home.sync(["notes"], media, doubtful=UnsealedPolicy.DROP)
     run(service, 4, 5)
     assert bench.home.carry("notes", media).operation == 5
 
@@ -52,7 +52,7 @@ def test_the_owner_may_say_that_it_is_theirs(bench: Bench, media: Path) -> None:
     service = bench.running()
     log_on(service, media, [operation(n) for n in range(1, 4)])
     forged = forge(media)
-    assert bench.home.sync(["notes"], media, doubtful=Doubtful.ACCEPT).reconciled == 4
+    assert bench.home.sync(["notes"], media, doubtful=UnsealedPolicy.ACCEPT).reconciled == 4
     assert list(service.operations(OperationNumber(3), 1)) == [forged]
 
 
@@ -88,7 +88,7 @@ def test_what_a_client_logged_before_it_met_home_has_to_be_accepted(carried: Wor
     with pytest.raises(OperationsDoubtful, match="--accept-log"):
         refused.start()
     refused.close()
-    carried.runner(accepted=Accepted(log=True))
+    carried.runner(accepted=OwnerOverrides(log=True))
     eventually(lambda: carried.home.home.service("notes").last_logged == 1)
 
 
@@ -109,7 +109,7 @@ def test_an_old_copy_of_the_stick_is_not_gone_on_from(carried: World) -> None:
         refused.start()
     refused.close()
     checkpoint = caught.value.fix.rpartition(" ")[2].strip("`")
-    runner = carried.runner(accepted=Accepted(older=checkpoint))
+    runner = carried.runner(accepted=OwnerOverrides(older=checkpoint))
     assert runner.session.journal.last == 1
 
 

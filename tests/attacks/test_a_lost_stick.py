@@ -12,10 +12,10 @@ import pytest
 
 from chunkstore import Store
 from client import Runner
-from client.session.checkpoints import Accepted
+from client.session.checkpoints import OwnerOverrides
 from homeserver import Service
 from homeserver.media.care import media_contents, verify_media
-from homeserver.media.doubtful import Doubtful
+from homeserver.media.unsealed import UnsealedPolicy
 from media import Media, MediaCheckpoint, MediaRevoked, MediaSealed, SealKeys, media_uuid, new_seal
 from replay import Log, Operation, OperationsDoubtful
 from satchel.errors import UsageError
@@ -233,7 +233,7 @@ def test_an_operation_that_was_appended_is_not_executed_at_home(
         with pytest.raises(OperationsDoubtful, match=r"2 operations .* from 4 on"):
             act("notes", root)
         assert service.last_logged == 3
-    bench.home.sync(["notes"], root, doubtful=Doubtful.DROP)
+    bench.home.sync(["notes"], root, doubtful=UnsealedPolicy.DROP)
     assert b"delete-everything" not in b"".join(p.read_bytes() for p in path.parent.iterdir())
     run(service, 4, 5)
     assert bench.home.carry("notes", root).operation == 5
@@ -242,7 +242,7 @@ def test_an_operation_that_was_appended_is_not_executed_at_home(
 @requires("nbdkit", "nbdfuse", "fuse")
 def test_the_owner_may_say_that_it_is_theirs(bench: Bench, tmp_path: Path) -> None:
     service, root, _, forged = sealed_log(bench, tmp_path)
-    assert bench.home.sync(["notes"], root, doubtful=Doubtful.ACCEPT).reconciled == 4
+    assert bench.home.sync(["notes"], root, doubtful=UnsealedPolicy.ACCEPT).reconciled == 4
     assert list(service.operations(OperationNumber(3), 1)) == [forged]
 
 
@@ -270,7 +270,7 @@ def test_a_client_does_not_replay_it_unless_it_is_told_to(world: World, met_home
     with pytest.raises(OperationsDoubtful, match="from 2 on"):
         refused.start()
     refused.close()
-    assert world.runner(accepted=Accepted(log=True)).session.journal.last == 2
+    assert world.runner(accepted=OwnerOverrides(log=True)).session.journal.last == 2
 
 
 @requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh", "ssh-keygen")

@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from client.device.limit import Limit
-from client.device.settings import HOME
 from client.fronts import origin
 from client.fronts.proxy import Proxy
+from client.platform.limit import Limit
+from client.platform.settings import HOME
 from client.session.journal import Journal
 from client.session.session import Session
 from replay import Operation

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from client.device.limit import Limit
-from client.device.settings import HOME, Policy
+from client.platform.limit import Limit
+from client.platform.settings import HOME, Policy
 from client.session.answers import Answer
 from client.session.endpoints import AnswerUnsigned
 from client.session.feed import FeedState

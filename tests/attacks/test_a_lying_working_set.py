@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from chunkstore import BlockState, Store, TableRoot, split_refs
-from overlay import Volume, create_volume
 from replica import (
     Run,
     decode_working_set,
@@ -23,11 +22,12 @@ from replica import (
     names_extent,
 )
 from satchel.ids import BLOCK_SIZE, ChunkRef
-from surrogate.ahead.prefetch import Prefetcher
 from surrogate.fetching import Fetcher
-from surrogate.tenants.brought import Brought
+from surrogate.prefetch.prefetcher import Prefetcher
+from surrogate.tenants.readable_chunks import ReadableChunks
 from tests.chunkstore.content import COLLISIONS, noise, reference
 from tests.surrogate.sources import FarVolume
+from volumes import Volume, create_volume
 
 BLOCKS = 64
 SECRET = noise(77, BLOCKS)
@@ -74,7 +74,7 @@ def here(store: Store, volume: Volume, number: int) -> bytes:
 
 @pytest.fixture
 def mallory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mallory]:
-    monkeypatch.setattr("surrogate.ahead.prefetch.ALONE_SECONDS", 0.5)
+    monkeypatch.setattr("surrogate.prefetch.prefetcher.ALONE_SECONDS", 0.5)
     made = Mallory(tmp_path)
     yield made
     made.fetcher.close()
@@ -106,7 +106,7 @@ def test_a_name_in_a_working_set_opens_nothing_at_a_tenants_socket(mallory: Mall
     names = b"".join(map(reference, blocks))
     blob = mallory.working_set(names)
     resumed(mallory.cache, mallory.fetcher, blob, mallory.volume)
-    brought = Brought(mallory.cache)
+    brought = ReadableChunks(mallory.cache)
     brought.add([blob, mallory.volume.root])
     (first, *_) = split_refs(mallory.home.reachable([blob]))
     assert brought.records(first)

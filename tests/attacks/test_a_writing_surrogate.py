@@ -10,20 +10,37 @@ from typing import Any
 
 import pytest
 
-from guestfiles.counts import CallName
-from guestfiles.kernel import error_reply
-from guestfiles.messages import Done, Lead, Told, decode_first, encode, encode_first
+from guestshares.counts import CallName
+from guestshares.kernel import error_reply
+from guestshares.messages import (
+    CallResult,
+    ClaimLead,
+    CompletedCalls,
+    decode_first,
+    encode,
+    encode_first,
+)
 from homeserver.edge import ShareGrant
 from satchel.errors import NotFoundError, SatchelError
 from satchel.paths import edge_sockets
 from shares.home import ShareRecord
-from shares.node import Entry, Join, Joined, codec
+from shares.node import DirEntry, JoinReply, JoinRequest, codec
 from shares.node.hub.membership import VERSION
-from shares.protocol import ATTRIBUTES, Engaged, Fetch, FileId, Flush, Log, Own, Push, Release
+from shares.protocol import (
+    ATTRIBUTES,
+    Acquire,
+    EngageReply,
+    Fetch,
+    FileId,
+    Flush,
+    LogWrite,
+    Push,
+    Release,
+)
 from tests.conftest import requires
-from tests.guestfiles.edges import Edges, edge_of, edges_of, leads
-from tests.guestfiles.home import Home
-from tests.guestfiles.test_door import Stranger
+from tests.guestshares.edges import Edges, edge_of, edges_of, leads
+from tests.guestshares.home import Home
+from tests.guestshares.test_door import Stranger
 from tests.waiting import eventually
 from wire import Caller, Reply
 
@@ -42,9 +59,9 @@ class Attacker:
         token: str = "",
         received: int = 0,
     ) -> None:
-        self.join = Join(VERSION, share, name, token, "c-attack", received)
+        self.join = JoinRequest(VERSION, share, name, token, "c-attack", received)
         self.refused: OSError | None = None
-        self.joined: Joined | None = None
+        self.joined: JoinReply | None = None
         self.over = ""
         self.nodes: list[int] = []
         self.told = codec.encode_result(None)  # the answer to what it is told
@@ -57,7 +74,7 @@ class Attacker:
 
     def welcomed(self, hello: bytes) -> int:
         try:
-            self.joined = Joined.unpack(hello)
+            self.joined = JoinReply.unpack(hello)
             self.nodes.append(self.joined.node)
         except OSError as error:
             self.refused = error
@@ -85,7 +102,7 @@ class Attacker:
 
     def opens(self, name: bytes) -> FileId:
         """A file in the root, to read."""
-        found: Entry = codec.decode_reply(self.calls("lookup", 1, name), Entry)
+        found: DirEntry = codec.decode_reply(self.calls("lookup", 1, name), DirEntry)
         self.calls("open", found.attributes.file, False, False)
         return found.attributes.file
 
@@ -236,11 +253,11 @@ def test_a_grant_to_read_changes_nothing(
 @pytest.mark.parametrize(
     "message",
     [
-        Own(FileId(2), 0, 1, (0,), whole=True),
+        Acquire(FileId(2), 0, 1, (0,), whole=True),
         Push(FileId(2), 0, 1, (0,), bytes(4096)),
         Flush(FileId(2), 0, 1, (0,), bytes(4096)),
         Release(FileId(2), 0, 1, (0,), bytes(4096)),
-        Log(FileId(2), 0, 1, 0, b"mine"),
+        LogWrite(FileId(2), 0, 1, 0, b"mine"),
         Flush(FileId(2), ATTRIBUTES, 1, (ATTRIBUTES,), bytes(4096)),
     ],
 )
@@ -266,7 +283,7 @@ def test_who_may_read_does_not_say_that_it_has_written(
     attackers.append(attacker)
     assert attacker.is_in()
     file = attacker.opens(b"a")
-    attacker.answers = [codec.encode(Engaged(file, 0, 0, ((0, 1),), ()))]
+    attacker.answers = [codec.encode(EngageReply(file, 0, 0, ((0, 1),), ()))]
     home.writes("a", "public")
     assert eventually(lambda: (home.papers / "a").read_text() == "public")
     assert attacker.is_lost(home)
@@ -291,8 +308,8 @@ def test_nobody_leads_without_a_grant_to_write(home: Home, edges: Edges) -> None
     edges.grant("near", writable=False)
     for path in (home.socket, calls_socket(home)):
         stranger = Stranger(path)
-        assert stranger.caller.duplex.ask(encode(Lead(20)), patience=10.0) == bytes(8)
-        told = Told((Done(CallName(20, 0, bytes(32)), error_reply(0, 0)),))
+        assert stranger.caller.duplex.ask(encode(ClaimLead(20)), patience=10.0) == bytes(8)
+        told = CompletedCalls((CallResult(CallName(20, 0, bytes(32)), error_reply(0, 0)),))
         assert stranger.caller.duplex.ask(encode(told), patience=10.0) == b"\0"
         stranger.caller.close()
 
@@ -307,10 +324,10 @@ def test_who_leads_tells_nothing_of_what_is_over(home: Home, edges: Edges) -> No
     assert eventually(lambda: home.keeper._record.finished == 12)
     stranger = Stranger(calls_socket(home))
     ask = stranger.caller.duplex.ask
-    assert ask(encode(Lead(12)), patience=10.0) == encode_first(13)
-    assert ask(encode(Lead(14)), patience=10.0) == encode_first(0)  # it leads
+    assert ask(encode(ClaimLead(12)), patience=10.0) == encode_first(13)
+    assert ask(encode(ClaimLead(14)), patience=10.0) == encode_first(0)  # it leads
     name = CallName(12, 0, bytes(32))
-    ask(encode(Told((Done(name, error_reply(0, 0)),))), patience=10.0)
+    ask(encode(CompletedCalls((CallResult(name, error_reply(0, 0)),))), patience=10.0)
     assert home.keeper._record.find(name) is None
     stranger.caller.close()
 
@@ -322,8 +339,8 @@ def test_two_do_not_lead(home: Home, edges: Edges) -> None:
     first = leads(near, home, 20)
     stranger = Stranger(home.folder / edge_sockets("files", "far")[1])
     granted: list[bytes] = []
-    stranger.caller.duplex.post(encode(Lead(first + 1)), granted.append)
-    told = Told((Done(CallName(first + 1, 0, bytes(32)), error_reply(0, 0)),))
+    stranger.caller.duplex.post(encode(ClaimLead(first + 1)), granted.append)
+    told = CompletedCalls((CallResult(CallName(first + 1, 0, bytes(32)), error_reply(0, 0)),))
     assert stranger.caller.duplex.ask(encode(told), patience=10.0) == b"\0"
     assert not granted
     assert edge_of(near).state.value == "leads"
@@ -369,6 +386,6 @@ def test_an_answer_that_is_none_holds_nobody_up(
     attackers.append(attacker)
     assert attacker.is_in()
     file = attacker.opens(b"a")
-    attacker.told = codec.encode(Engaged(file, 0, 0, ((0, 1),), ()))
+    attacker.told = codec.encode(EngageReply(file, 0, 0, ((0, 1),), ()))
     home.writes("a", "public")
     assert eventually(lambda: (home.papers / "a").read_text() == "public")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from chunkstore import FANOUT, Below, encode_places, references_below
+from chunkstore import FANOUT, PageRange, encode_places, references_below
 from satchel.errors import AccessError, NotFoundError, SatchelError, UsageError
 from satchel.ids import ChunkRef, ReplicaId
 from surrogate.metrics import HostCollector
@@ -117,7 +117,7 @@ def test_has_no_block_of_ram_or_disk_from_the_cache(spot: SpotPlace, other: Http
     hosted, refs = blocks_of(spot)
     state = hosted.manifest.device_state
     levels = next(n for n in range(8) if state.blocks <= FANOUT ** (n + 1))
-    places = encode_places([Below(state.ref, levels, 0, 64)])
+    places = encode_places([PageRange(state.ref, levels, 0, 64)])
     chunks = ChunkClient(other)
     assert chunks.fetch(b"".join(refs)) == b""
     assert chunks.below(places) == b""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from client import Served, TcpPort
+from client import ManifestPort, TcpPort
 from client.fronts import desktop_port
 from client.fronts.ports import LocalPort, only_local, served
 from satchel.errors import SatchelError, UnsupportedError, UsageError
@@ -108,7 +108,7 @@ def site(short_path: Path) -> Iterator[Served8080]:
         try:
             with guest(short_path, server.server_port) as made:
                 made.attach()
-                front = TcpPort(made.relay, Served("http", server.server_port, 0))
+                front = TcpPort(made.relay, ManifestPort("http", server.server_port, 0))
                 yield Served8080(made, front, asked)
                 front.close()
         finally:
@@ -252,7 +252,7 @@ def test_a_replayed_service_has_one_port() -> None:
 
 def test_a_front_of_another_version_is_refused(site: Served8080) -> None:
     with pytest.raises(UnsupportedError, match="there are: http, tcp"):
-        TcpPort(site.guest.relay, Served("udp", 53, 0))
+        TcpPort(site.guest.relay, ManifestPort("udp", 53, 0))
     assert issubclass(UnsupportedError, SatchelError)
 
 
@@ -260,5 +260,5 @@ def test_a_front_of_another_version_is_refused(site: Served8080) -> None:
 def test_a_port_of_vnc_is_the_desktop_of_the_page(
     site: Served8080, guest_port: int, shown: bool
 ) -> None:
-    with contextlib.closing(TcpPort(site.guest.relay, Served("tcp", guest_port, 0))) as front:
+    with contextlib.closing(TcpPort(site.guest.relay, ManifestPort("tcp", guest_port, 0))) as front:
         assert desktop_port([site.front, front]) == (front.port if shown else None)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from client import Served, TcpPort
+from client import ManifestPort, TcpPort
 from client.carry.resending import send_again
-from client.fronts.requests import KEPT_BYTES, Requests
+from client.fronts.requests import KEPT_BYTES, FrontRequests
 from tests.client.test_proxy import curl
 from tests.needs import requires
 from tests.replay.test_streams import Guest, guest
@@ -62,8 +62,8 @@ class Kept:
             asked.asked,
             asked.answers,
         )
-        self.requests = Requests(DECLARED, lambda: 0.0)
-        self.front = TcpPort(made.relay, Served("http", server.server_port, 0), self.requests)
+        self.requests = FrontRequests(DECLARED, lambda: 0.0)
+        self.front = TcpPort(made.relay, ManifestPort("http", server.server_port, 0), self.requests)
         self.url = self.front.url.rstrip("/")
 
     def lose(self) -> None:
@@ -152,7 +152,7 @@ def test_a_program_whose_request_may_not_be_sent_twice_is_told(kept: Kept) -> No
 
 
 def test_what_is_kept_is_bounded() -> None:
-    requests = Requests(("PUT /",), lambda: 0.0)
+    requests = FrontRequests(("PUT /",), lambda: 0.0)
     first = requests.begin(80, "PUT", "/a")
     for _ in range(KEPT_BYTES >> 20):
         requests.keep(first, bytes(1 << 20))
@@ -164,7 +164,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 def test_what_a_copy_has_makes_room() -> None:
     copied = 0.0
-    requests = Requests(("PUT /",), lambda: copied)
+    requests = FrontRequests(("PUT /",), lambda: copied)
     first = requests.begin(80, "PUT", "/a")
     requests.keep(first, bytes(KEPT_BYTES))
     first.answered = time.time()
@@ -177,6 +177,6 @@ def test_what_a_copy_has_makes_room() -> None:
 
 @pytest.mark.parametrize("target", ["/notes/../orders", "/notes%2f..", "/notesx", "/"])
 def test_only_what_is_declared_may_be_sent_twice(target: str) -> None:
-    requests = Requests(DECLARED, lambda: 0.0)
+    requests = FrontRequests(DECLARED, lambda: 0.0)
     requests.begin(80, "PUT", target)
     assert len(requests.lost(0.0).told) == 1

@@ -23,10 +23,10 @@ import pytest
 from chunkstore import BlockState
 from client.carry import CarryRunner
 from client.carry.places import AtSurrogate, SurrogateNotTrusted
-from client.runner import Carried, Runner
-from client.session.checkpoints import NOTHING, Accepted
+from client.runner import Runner, ServiceIsCarried
+from client.session.checkpoints import NOTHING, OwnerOverrides
 from images import Manifest
-from replay.frames import REPLY_BIT, Frame, FrameType
+from replay.frames import REPLY_BIT, AgentFrame, FrameType
 from replica import Replica
 from satchel.errors import AccessError, StateError, UnsupportedError, UsageError
 from satchel.ids import BLOCK_SIZE, CheckpointId
@@ -57,13 +57,13 @@ class Remembering(ScriptedGuest):
         self.word = state["word"]
         super().thaw(state["rest"].encode())
 
-    def _reply(self, request: Frame) -> bytes:
+    def _reply(self, request: AgentFrame) -> bytes:
         if FrameType(request.type) is not FrameType.RUN:
             return super()._reply(request)
         if request.payload != b"word":
             self.word = request.payload.decode()
         kind = FrameType.RUN | REPLY_BIT
-        return Frame(kind, request.id, number=0, payload=self.word.encode()).encode()
+        return AgentFrame(kind, request.id, number=0, payload=self.word.encode()).encode()
 
 
 class Kept:
@@ -87,7 +87,7 @@ class Kept:
         *,
         trusted: tuple[str, ...] = ("a", "b"),
         media: Path | None = None,
-        accepted: Accepted = NOTHING,
+        accepted: OwnerOverrides = NOTHING,
     ) -> CarryRunner:
         peers = {
             name: dataclasses.replace(peer, trusted=name in trusted)
@@ -356,7 +356,7 @@ def check_commands(kept: Kept, satchel: Commands) -> None:
 
 def test_another_kind_of_session_says_that_it_is_carried(kept: Kept) -> None:
     runner = Runner(kept.world.settings, SERVICE, media=None)
-    with pytest.raises(Carried):
+    with pytest.raises(ServiceIsCarried):
         runner.start()
     runner.close()
 

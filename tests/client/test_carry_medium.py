@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from client.carry import CarryRunner
-from client.session.checkpoints import Accepted, candidates
-from client.state.latest import StateOlder
+from client.session.checkpoints import OwnerOverrides, candidates
+from client.state.last_seen import StateOlder
 from images import Manifest
 from media import Media
 from tests.client.test_carry import SERVICE, Kept
@@ -85,7 +85,7 @@ def test_a_medium_that_is_behind_is_named_and_refused_unless_it_is_accepted(kept
     with pytest.raises(StateOlder, match="older state of kept") as refused:
         kept.session(media=older)
     assert "--accept-older" in refused.value.fix
-    accepted = kept.session(media=older, accepted=Accepted(older=on_stick(kept, older).id))
+    accepted = kept.session(media=older, accepted=OwnerOverrides(older=on_stick(kept, older).id))
     accepted.move("b")
     assert kept.word("b") == "on both"
     kept.says("b", "instead")

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from client.device.running import running_session
 from client.moves.history import History
-from surrogate.ahead.prefetch import Prefetcher
+from client.platform.running import running_session
 from surrogate.fetching import Fetcher
+from surrogate.prefetch.prefetcher import Prefetcher
 from testbed.roles import client_settings
 from tests.client.commands import SATCHEL, Commands
 from tests.client.test_routes import MADE

@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from client.device.settings import HOME
+from client.platform.settings import HOME
 from client.session import comparison
 from client.session.comparison import Comparison, Divergence
 from client.session.events import EventQueue
-from client.session.feed import Feed, Read
+from client.session.feed import Feed, PendingRead
 from replay import Operation, Response
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess
@@ -23,7 +23,7 @@ class Nothing:
     def operations(self, feed: Feed, limit: int) -> list[Operation]:
         return []
 
-    def reads(self, feed: Feed, limit: int) -> list[Read]:
+    def reads(self, feed: Feed, limit: int) -> list[PendingRead]:
         return []
 
 

@@ -17,15 +17,15 @@ from pathlib import Path
 import matplotlib.image
 import pytest
 
-from client.device.settings import HOME
 from client.fronts import desktop, open_front
-from client.fronts.desktop import Desktop
+from client.fronts.desktop import DesktopFront
 from client.fronts.pixels import NATIVE, PixelFormat
 from client.fronts.viewer import MAX_KEYS
+from client.platform.settings import HOME
 from client.session.feed import FINAL
 from client.session.journal import Journal
 from client.session.session import Session
-from replay import Early, Operation, Response
+from replay import AnswerPreview, Operation, Response
 from replay.adapters import rfb
 from satchel.errors import UnsupportedError
 from satchel.ids import OperationNumber
@@ -88,7 +88,7 @@ class Bench:
         self.replica.says = self.painter
         self.session.add(self.replica, OperationNumber(0))
         front = open_front("rfb", self.session, 0)
-        assert isinstance(front, Desktop)
+        assert isinstance(front, DesktopFront)
         self.front = front
 
     def view(self, *words: str) -> None:
@@ -228,9 +228,9 @@ class Foretelling(InProcess):
         self.early: list[bytes] = []
         self.settled = threading.Event()
 
-    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | Early]:  # type: ignore[override]
+    def execute(self, operations: Sequence[Operation]) -> Iterator[Response | AnswerPreview]:  # type: ignore[override]
         for said in self.early:
-            yield Early(operations[-1].number, said)
+            yield AnswerPreview(operations[-1].number, said)
         if self.early:
             self.settled.wait(20)
         yield from super().execute(operations)
@@ -241,7 +241,7 @@ def test_what_is_drawn_is_seen_before_the_answer_which_may_take_it_back(tmp_path
     replica, painter = Foretelling(HOME), Painter()
     replica.says = painter
     session.add(replica, OperationNumber(0))
-    front = Desktop(session)
+    front = DesktopFront(session)
     viewer = Raw(front.port)
     viewer.watch()
     on_the_way = Painter()
@@ -271,7 +271,7 @@ def test_a_replica_that_dies_after_it_has_begun_to_answer_leaves_it_to_another(
     home.says, near.says = Painter(), Painter()
     for endpoint in (home, near):
         session.add(endpoint, OperationNumber(0))
-    front = Desktop(session)
+    front = DesktopFront(session)
     viewer = Raw(front.port)
     viewer.watch()
     assert eventually(lambda: home.last == near.last == 1)
@@ -341,7 +341,7 @@ def test_what_was_executed_after_all_is_shown_without_another_event(
     """A desktop that was moved is slow at first; the screen stood still until somebody typed."""
     viewer.watch()
     monkeypatch.setattr(bench.session, "_response_seconds", 0.2)
-    monkeypatch.setattr(desktop, "LOOK_SECONDS", (0.0, 0.5))
+    monkeypatch.setattr(desktop, "SCREEN_RETRY_SECONDS", (0.0, 0.5))
     bench.replica.gate.clear()
     viewer.ask(incremental=True)
     viewer.key(9)
@@ -355,7 +355,7 @@ def test_a_viewer_waits_for_a_first_screen_that_takes_longer_than_an_answer_may(
 ) -> None:
     """It was turned away for good, and with it the person who had just started the service."""
     monkeypatch.setattr(bench.session, "_response_seconds", 0.2)
-    monkeypatch.setattr(desktop, "LOOK_SECONDS", (0.0, 0.5))
+    monkeypatch.setattr(desktop, "SCREEN_RETRY_SECONDS", (0.0, 0.5))
     bench.replica.gate.clear()
     viewer.socket.sendall(b"RFB 003.008\n")
     assert eventually(lambda: bench.session.last >= 3)

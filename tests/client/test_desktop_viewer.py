@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from client.device.settings import HOME
-from client.fronts.desktop import Desktop
+from client.fronts.desktop import DesktopFront
+from client.platform.settings import HOME
 from client.session.journal import Journal
 from client.session.session import Session
 from replay.adapters import rfb
@@ -32,7 +32,7 @@ def replica(name: str, slow: float) -> InProcess:
     return made
 
 
-def kept(desktop: Desktop) -> bytes:
+def kept(desktop: DesktopFront) -> bytes:
     """The screen that the client keeps, as a viewer's picture."""
     pixels, picture = desktop.screen().content((0, 0, WIDTH, HEIGHT)), bytearray(WIDTH * HEIGHT * 3)
     for colour in range(3):
@@ -40,14 +40,14 @@ def kept(desktop: Desktop) -> bytes:
     return bytes(picture)
 
 
-def shows(viewer: Headless | Browser, desktop: Desktop, greys: set[int]) -> bool:
+def shows(viewer: Headless | Browser, desktop: DesktopFront, greys: set[int]) -> bool:
     """Whether the viewer shows just what the client keeps, and that has these shades of grey."""
     keeps = kept(desktop)
     return set(keeps) == greys and viewer.picture() == keeps
 
 
 @contextmanager
-def painting(desktop: Desktop) -> Iterator[None]:
+def painting(desktop: DesktopFront) -> Iterator[None]:
     """Tiles become otherwise all the time until the end of the block."""
     ending = threading.Event()
 
@@ -80,7 +80,7 @@ def test_a_viewer_notices_nothing_of_a_change_of_the_leading_replica(
     home, near, next_one = replica(HOME, 0.1), replica("near", 0.0), replica("next", 0.0)
     for endpoint in (home, near):
         session.add(endpoint, OperationNumber(0))
-    desktop = Desktop(session)
+    desktop = DesktopFront(session)
     with shown(tmp_path / "viewer", desktop.port, (WIDTH, HEIGHT)) as viewer:
         assert eventually(lambda: shows(viewer, desktop, {GREY}))
         viewer.point(80, 50)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from client.carry.outgoing import Outgoing
-from homeserver.calls.egress_doors import EgressDoors
+from client.carry.outbound import OutboundConnections
+from homeserver.guests.egress_doors import EgressDoors
 from images import Recipe
 from replay import StreamRelay
 from satchel.errors import NotFoundError
@@ -50,7 +50,7 @@ def guest_with(folder: Path, *inside: str) -> Iterator[Guest]:
 
 @contextmanager
 def going_out(made: Guest, egress: Egress) -> Iterator[None]:
-    outgoing = Outgoing(made.relay, egress.connect)
+    outgoing = OutboundConnections(made.relay, egress.connect)
     try:
         yield
     finally:

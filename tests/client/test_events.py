@@ -5,7 +5,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from client.session.events import Event, EventQueue, Lost, Sent
+from client.session.events import Event, EventQueue, LossEvent, SendEvent
 from client.session.feed import Feed, FeedState
 from satchel.errors import SatchelError
 from satchel.ids import OperationNumber
@@ -18,7 +18,7 @@ def test_events_of_many_threads_are_handled_one_at_a_time_and_before_put_returns
     under_way = threading.Lock()
 
     def handle(event: Event) -> None:
-        assert isinstance(event, Sent)
+        assert isinstance(event, SendEvent)
         assert under_way.acquire(blocking=False)
         handled.append(event.size)
         under_way.release()
@@ -26,7 +26,7 @@ def test_events_of_many_threads_are_handled_one_at_a_time_and_before_put_returns
     queue, one = EventQueue(threading.RLock(), handle), feed("a")
 
     def put(size: int) -> bool:
-        queue.put(Sent(one, size, apart=False))
+        queue.put(SendEvent(one, size, apart=False))
         return size in handled
 
     with ThreadPoolExecutor(8) as pool:
@@ -38,13 +38,13 @@ def test_an_event_that_handling_another_puts_is_handled_after_it() -> None:
     seen: list[str] = []
 
     def handle(event: Event) -> None:
-        assert isinstance(event, Sent)
+        assert isinstance(event, SendEvent)
         if event.size:
-            queue.put(Sent(one, 0, apart=False))
+            queue.put(SendEvent(one, 0, apart=False))
         seen.append(f"{event.size} is handled")
 
     queue, one = EventQueue(threading.RLock(), handle), feed("a")
-    queue.put(Sent(one, 7, apart=False))
+    queue.put(SendEvent(one, 7, apart=False))
     assert seen == ["7 is handled", "0 is handled"]
 
 
@@ -52,7 +52,7 @@ def test_a_feed_whose_event_cannot_be_handled_is_lost_and_others_are_not() -> No
     lost: list[SatchelError] = []
 
     def handle(event: Event) -> None:
-        if isinstance(event, Lost):
+        if isinstance(event, LossEvent):
             lost.append(event.error)
         elif event.feed is bad:
             raise ValueError("no sense")
@@ -62,7 +62,7 @@ def test_a_feed_whose_event_cannot_be_handled_is_lost_and_others_are_not() -> No
         Feed(InProcess(name), OperationNumber(0), Nothing(), queue) for name in ("bad", "good")
     )
     for one in (bad, good):
-        queue.put(Sent(one, 1, apart=False))
+        queue.put(SendEvent(one, 1, apart=False))
     assert (bad.state, good.state) == (FeedState.LOST, FeedState.CATCHING_UP)
     assert [str(error) for error in lost] == [str(bad.error)]
     assert "no sense" in str(bad.error)

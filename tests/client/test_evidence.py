@@ -5,8 +5,8 @@
 import json
 from pathlib import Path
 
-from client.device.settings import HOME
-from client.session.comparison import Divergence, Said
+from client.platform.settings import HOME
+from client.session.comparison import Divergence, ReplicaAnswer
 from client.session.evidence import Case, Evidence
 from replay import Operation, Response
 from satchel.ids import CheckpointId, OperationNumber, ReplicaId
@@ -28,9 +28,9 @@ def case(number: int, *, payload: bytes = b"ask", said: bytes = b"lie") -> Case:
         divergence=Divergence(
             operation.number,
             feed("cafe"),
-            Said(lie.digest, lie.payload),
+            ReplicaAnswer(lie.digest, lie.payload),
             feed(HOME),
-            Said(truth.digest, truth.payload),
+            ReplicaAnswer(truth.digest, truth.payload),
         ),
     )
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from client.device.settings import HOME
 from client.moves.history import History
 from client.moves.replicas import Replicas
-from client.moves.routes import CACHE, Made, Route
+from client.moves.routes import CACHE, MoveRecord, Route
+from client.platform.settings import HOME
 from client.session.checkpoints import CheckpointDamaged
 from client.session.endpoints import SurrogateEndpoint
 from satchel.errors import NotFoundError, StateError, UnavailableError
@@ -20,7 +20,7 @@ from tests.client.world import World, post
 from tests.needs import requires
 from tests.scripted import ScriptedGuest
 from tests.waiting import eventually
-from wire import HandedOver, Link
+from wire import HandoverState, Link
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
@@ -60,7 +60,7 @@ def test_a_hand_over_is_asked_for_while_the_links_are_made(
     asked = threading.Event()
     hand_over, connect = SurrogateEndpoint.hand_over, Replicas._connect
 
-    def asking(giver: SurrogateEndpoint) -> HandedOver:
+    def asking(giver: SurrogateEndpoint) -> HandoverState:
         asked.set()
         return hand_over(giver)
 
@@ -189,11 +189,11 @@ def test_a_hand_over_that_fails_on_the_way_becomes_a_replay(
     for _ in range(4):
         post(url)
 
-    def gone(self: SurrogateEndpoint) -> HandedOver:
+    def gone(self: SurrogateEndpoint) -> HandoverState:
         carried.spots["a"].crash()
         raise UnavailableError("it is gone")
 
-    slow = Made("", "b", Route.REPLAY, "media", 1, 0.0, 4, 0.0, 900.0, 1.0)
+    slow = MoveRecord("", "b", Route.REPLAY, "media", 1, 0.0, 4, 0.0, 900.0, 1.0)
     swift = dataclasses.replace(slow, route=Route.HANDOVER, bytes=10**9, seconds=1.0)
     History.of(carried.settings.state, "notes").add(slow)
     History.of(carried.settings.state, "notes").add(swift)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from client.device.settings import HOME
+from client.platform.settings import HOME
 from client.session import joining
 from client.session.feed import Feed
 from client.session.joining import Standstill, await_joined
@@ -46,7 +46,7 @@ def nothing() -> None: ...
 
 def test_one_that_is_slow_is_waited_for(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joining, "STANDSTILL_SECONDS", 3.0)
-    monkeypatch.setattr(joining, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(joining, "JOIN_POLL_SECONDS", 0.05)
     slow = Tired("a", slow=0.4)
     began = time.monotonic()
     await_joined(session.add(slow, START), nothing)
@@ -64,7 +64,7 @@ def test_one_that_gets_no_further_is_given_up(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(joining, "STANDSTILL_SECONDS", 0.3)
-    monkeypatch.setattr(joining, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(joining, "JOIN_POLL_SECONDS", 0.05)
     stuck = InProcess("a", patience=60.0)
     stuck.gate.clear()
     error = waited_for(session.add(stuck, START))
@@ -75,7 +75,7 @@ def test_one_that_gets_no_further_is_given_up(
 def test_one_that_is_lost_is_given_up_at_once(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joining, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(joining, "JOIN_POLL_SECONDS", 0.05)
     lost = InProcess("a")
     lost.gate.clear()
     feed = session.add(lost, START)
@@ -85,7 +85,7 @@ def test_one_that_is_lost_is_given_up_at_once(
 
 
 def test_whoever_waits_may_end_it(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(joining, "JOIN_POLL_SECONDS", 0.05)
     stuck = InProcess("a")
     stuck.gate.clear()
 

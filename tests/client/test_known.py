@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from client.state.latest import (
+from client.state.last_seen import (
     NOTHING,
-    Known,
     KnownCopy,
-    Latest,
+    LastSeen,
+    LastSeenStore,
     LatestCopies,
     StateOlder,
     require_latest,
@@ -27,10 +27,10 @@ KEY = bytes(range(32))
 
 
 def test_golden_bytes(tmp_path: Path) -> None:
-    Latest(tmp_path / "latest").put("speech", Known(OperationNumber(157), 12, "5f" * 32))
+    LastSeenStore(tmp_path / "latest").put("speech", LastSeen(OperationNumber(157), 12, "5f" * 32))
     content = b"157 12 " + b"5f" * 32 + b"\n"
     assert (tmp_path / "latest" / "speech").read_bytes() == content
-    Latest(tmp_path / "latest").put("notes", Known(OperationNumber(157)))
+    LastSeenStore(tmp_path / "latest").put("notes", LastSeen(OperationNumber(157)))
     assert (tmp_path / "latest" / "notes").read_bytes() == bytes.fromhex("31 35 37 0a")
     copies = LatestCopies(tmp_path / "copies")
     copies.put("kept", KnownCopy(CheckpointId("0f3c9a5be1d27c44"), led_on=True))
@@ -45,10 +45,10 @@ def test_golden_bytes(tmp_path: Path) -> None:
 
 
 def test_the_newest_is_known(tmp_path: Path) -> None:
-    latest = Latest(tmp_path / "latest")
+    latest = LastSeenStore(tmp_path / "latest")
     assert latest.get("notes") == NOTHING
     for number in (5, 7, 7, 3):
-        known = Known(OperationNumber(number), 2 * number, f"{number:064x}")
+        known = LastSeen(OperationNumber(number), 2 * number, f"{number:064x}")
         latest.put("notes", known)
         assert latest.get("notes") == known
     assert latest.get("speech") == NOTHING
@@ -85,7 +85,7 @@ def test_another_line_of_checkpoints_is_refused() -> None:
     first = manifest(DAYS[0])
     second, other = manifest(DAYS[1], before=first), manifest(DAYS[2], before=first)
     third, fourth = manifest(DAYS[3], before=second), manifest(DAYS[4], before=other)
-    known = Known(LAST).with_checkpoint(second)
+    known = LastSeen(LAST).with_checkpoint(second)
     assert (known.epoch, known.digest) == (2, second.digest)
     for same in (first, second, third, manifest(DAYS[5], before=third)):
         require_latest(known, same, LAST, DAYS[6])
@@ -103,7 +103,7 @@ DAMAGED = [b"", b"7", b"-7\n", b"7\n7\n", b"1" * 20 + b"\n", b"\xff\n", b"7 1\n"
 @pytest.mark.parametrize("damaged", DAMAGED)
 def test_what_is_damaged_is_not_there(tmp_path: Path, damaged: bytes) -> None:
     (tmp_path / "notes").write_bytes(damaged)
-    assert Latest(tmp_path).get("notes") == NOTHING
+    assert LastSeenStore(tmp_path).get("notes") == NOTHING
     assert LogKeys(tmp_path).get("notes") is None
     assert LatestCopies(tmp_path).get("notes") is None
 

@@ -19,7 +19,7 @@ from satchel.errors import UnavailableError
 from tests.client.world import World, post
 from tests.needs import requires
 from tests.waiting import eventually
-from wire import HandedOver
+from wire import HandoverState
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
@@ -122,7 +122,7 @@ def test_a_surrogate_that_vanishes_while_it_hands_over_costs_no_operation(
     runner.move("a")
     true = SurrogateEndpoint.hand_over
 
-    def vanish(self: SurrogateEndpoint) -> HandedOver:
+    def vanish(self: SurrogateEndpoint) -> HandoverState:
         handed = true(self)
         carried.spots["a"].crash()
         return handed

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from flask import Flask, request
 
-from client.device.settings import ClientSettings
+from client.platform.settings import ClientSettings
 from homeserver.home import media_signing
 from media import MEDIA_KEY_NAMESPACE, Media, SealKeys, new_seal
 from satchel.settings import load

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from client.device import settings
+from client.platform import settings
 from client.runner import Runner
 from satchel.errors import ConflictError
 from tests.client.world import World, post

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from client.runner import Runner
-from client.session.checkpoints import Accepted, CheckpointPartial
+from client.session.checkpoints import CheckpointPartial, OwnerOverrides
 from homeserver.media.budget import write_part
 from homeserver.media.care import verify_media
 from homeserver.media.carry import sync
@@ -60,7 +60,7 @@ def test_without_home_it_is_said_before_anything_starts(partial: World) -> None:
     with pytest.raises(CheckpointPartial, match=r"only a part of notes.*--accept-part"):
         refused.start()
     refused.close()
-    runner = partial.runner(accepted=Accepted(part=True))
+    runner = partial.runner(accepted=OwnerOverrides(part=True))
     assert runner.session.journal.last == 1
 
 

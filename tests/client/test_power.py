@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from client.device.power import BATTERY, METERED, Means, Power, Urgency
+from client.platform.power import BATTERY, METERED, Means, Power, Urgency
 from tests.headless import running
 from tests.needs import requires
 from tests.notifications import MOCK, bus

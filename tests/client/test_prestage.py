@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from client.device.power import Power
-from client.device.settings import ClientSettings
 from client.moves import prestage
 from client.moves.history import History
 from client.moves.prestage import Prestager
 from client.moves.routes import Route
+from client.platform.power import Power
+from client.platform.settings import ClientSettings
 from client.state.paths import Paths
 from tests.client.test_routes import MADE
 from tests.client.world import World, post
@@ -26,7 +26,7 @@ pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prestage, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(prestage, "STAGE_POLL_SECONDS", 0.05)
 
 
 def test_along_a_path_the_next_surrogate_has_it_before(carried: World) -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from client.device.settings import HOME
 from client.fronts import open_front
 from client.fronts import proxy as proxies
 from client.fronts.proxy import Proxy
+from client.platform.settings import HOME
 from client.session.journal import Journal
 from client.session.session import Session
 from replay import Operation

@@ -11,7 +11,7 @@ import pytest
 from client.moves import quarantine
 from client.state.surrogate_keys import SurrogateBanned, SurrogateKeys
 from replay import Operation
-from replay.frames import Frame
+from replay.frames import AgentFrame
 from tests.client.test_runner import replica_states
 from tests.client.world import World, post
 from tests.needs import requires
@@ -31,7 +31,7 @@ class Straying(ScriptedGuest):
         Straying.made += 1
         self.mine = Straying.made
 
-    def _execute(self, request: Frame, path: bytes) -> None:
+    def _execute(self, request: AgentFrame, path: bytes) -> None:
         super()._execute(request, path)
         if path == b"/local":
             body = f"I am machine {self.mine}\n"

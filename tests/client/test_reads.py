@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
-from client.device.settings import HOME, ClientSettings, Policy
 from client.moves.history import History
 from client.moves.planner import Plan, Planner
 from client.moves.routes import Prediction, Route, Situation
+from client.platform.settings import HOME, ClientSettings, Policy
 from client.session import pace, reads
 from client.session.answers import Answer
 from client.session.feed import Feed, FeedState

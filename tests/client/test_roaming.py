@@ -4,9 +4,9 @@
 
 from pathlib import Path
 
-from client.device.reception import Reception, signal_dbm
 from client.moves.routes import Prediction, Route
-from client.roaming import Offer, expected_operations, worth
+from client.platform.signal_quality import SignalQuality, signal_dbm
+from client.roaming import MoveOffer, expected_operations, worth
 
 HEAD = "Inter-| sta-|   Quality        |\n face | tus | link level noise |\n"
 
@@ -15,7 +15,9 @@ def prediction(mib: int, seconds: float = 5.0) -> Prediction:
     return Prediction(Route.REPLAY, seconds, {"media": mib << 20}, "media")
 
 
-def offer(here: float | None, there: float, operations: float = 60, mib: int = 10) -> Offer | None:
+def offer(
+    here: float | None, there: float, operations: float = 60, mib: int = 10
+) -> MoveOffer | None:
     return worth(
         "cafe",
         here=here,
@@ -57,15 +59,15 @@ def test_a_fading_signal_is_told_from_a_good_one(tmp_path: Path) -> None:
     assert signal_dbm(wireless) is None
     wireless.write_text(HEAD + " wlan0: 0000   40.  -81.  -256        0      0\n")
     assert signal_dbm(wireless) == -81
-    assert "faint" in Reception().leaving(0.005, signal_dbm(wireless))
+    assert "faint" in SignalQuality().leaving(0.005, signal_dbm(wireless))
     wireless.write_text(HEAD + " wlan0: 0000   70.  -40.  -256        0      0\n")
-    assert Reception().leaving(0.005, signal_dbm(wireless)) == ""
+    assert SignalQuality().leaving(0.005, signal_dbm(wireless)) == ""
     wireless.write_text(HEAD + " wlan0: nonsense\n")
     assert signal_dbm(wireless) is None
 
 
 def test_a_longer_way_is_noticed_and_a_busy_host_is_not() -> None:
-    reception = Reception()
+    reception = SignalQuality()
     assert [reception.leaving(0.005, None) for _ in range(3)] == ["", "", ""]
     assert reception.leaving(0.013, None) == ""
     assert "ms" in reception.leaving(0.060, None)

@@ -17,7 +17,7 @@ from wire import Peer
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 LOOKS = 10
 
 
@@ -30,7 +30,7 @@ def near(carried: World, monkeypatch: pytest.MonkeyPatch) -> World:
         return trips.get(peer.port)
 
     monkeypatch.setattr(roaming, "_round_trip", trip)
-    monkeypatch.setattr(roaming, "LOOK_SECONDS", LOOK_SECONDS)
+    monkeypatch.setattr(roaming, "SCAN_SECONDS", POLL_SECONDS)
     return carried
 
 
@@ -39,7 +39,7 @@ def session(world: World, auto: str) -> Iterator[list[str]]:
     """What the person is told by one."""
     told: list[str] = []
     runner = world.runner(auto=auto)
-    made = roaming.Roaming(runner, told.append)
+    made = roaming.RoamingAgent(runner, told.append)
     made.start()
     try:
         yield told
@@ -58,7 +58,7 @@ def test_known_goes_there_by_itself(near: World) -> None:
 def test_ask_says_once_what_to_type_and_stays(near: World) -> None:
     with session(near, "ask") as told:
         assert eventually(lambda: told != [], 30.0)
-        time.sleep(LOOKS * LOOK_SECONDS)
+        time.sleep(LOOKS * POLL_SECONDS)
         assert near.spots["a"].replicas() == []
     (line,) = told
     assert "saves 49 ms of each operation" in line
@@ -67,7 +67,7 @@ def test_ask_says_once_what_to_type_and_stays(near: World) -> None:
 
 def test_off_does_neither(near: World) -> None:
     with session(near, "off") as told:
-        time.sleep(LOOKS * LOOK_SECONDS)
+        time.sleep(LOOKS * POLL_SECONDS)
         assert near.spots["a"].replicas() == []
     assert told == []
 
@@ -75,6 +75,6 @@ def test_off_does_neither(near: World) -> None:
 def test_nothing_is_fetched_beyond_what_is_allowed(near: World) -> None:
     near.settings = dataclasses.replace(near.settings, auto_mib=0)
     with session(near, "known") as told:
-        time.sleep(LOOKS * LOOK_SECONDS)
+        time.sleep(LOOKS * POLL_SECONDS)
         assert near.spots["a"].replicas() == []
     assert told == []

@@ -20,7 +20,7 @@ from client.moves.routes import (
     FIRST_HOME_RATE,
     FIRST_RATE,
     FIRST_START_SECONDS,
-    Made,
+    MoveRecord,
     Route,
     Situation,
     break_even,
@@ -33,7 +33,7 @@ from console import show
 NOW = Situation(
     replayed=40, pace=0.1, first=4_000_000, changed=500_000, home=True, near="media", giver="a"
 )
-MADE = Made(
+MADE = MoveRecord(
     at="2026-11-21T23:00:00+00:00",
     surrogate="b",
     route=Route.REPLAY,
@@ -71,7 +71,9 @@ HANDED = dataclasses.replace(
 """Nothing was executed: it had caught up when it ran."""
 
 
-def seconds(now: Situation, *made: Made, others: Sequence[Made] = ()) -> dict[Route, float]:
+def seconds(
+    now: Situation, *made: MoveRecord, others: Sequence[MoveRecord] = ()
+) -> dict[Route, float]:
     return {p.route: p.seconds for p in predict(now, "b", made, others)}
 
 

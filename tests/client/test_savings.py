@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from client.state.savings import (
     KEPT,
-    Lead,
-    Saved,
+    DailySavings,
+    HeadStart,
     Savings,
     SavingsInvalid,
     decode,
@@ -30,7 +30,7 @@ from tests.waiting import eventually
 
 REAL = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
-ROW = Saved("2026-11-26", "cafe", operations=12, seconds=3.5, bytes=4_000_000)
+ROW = DailySavings("2026-11-26", "cafe", operations=12, seconds=3.5, bytes=4_000_000)
 
 GOLDEN = b"""{
  "version": 1,
@@ -53,7 +53,7 @@ def test_the_bytes_are_those_of_the_format() -> None:
 
 
 def test_the_newest_rows_are_kept() -> None:
-    rows = [Saved("2026-11-26", f"s{number}") for number in range(KEPT + 3)]
+    rows = [DailySavings("2026-11-26", f"s{number}") for number in range(KEPT + 3)]
     assert decode(encode(rows)) == rows[3:]
 
 
@@ -93,7 +93,7 @@ def test_bytes_from_home_are_not_saved_and_absurd_ones_are_not_counted(tmp_path:
 
 def test_a_lead_is_what_home_was_later_by_and_has_a_most() -> None:
     now = [0.0]
-    lead = Lead(10.0, clock=lambda: now[0])
+    lead = HeadStart(10.0, clock=lambda: now[0])
     lead.first(1, "cafe")
     lead.first(2, "cafe")
     lead.first(3, "home")
@@ -109,7 +109,7 @@ def test_a_lead_is_what_home_was_later_by_and_has_a_most() -> None:
 
 def test_a_wrong_answer_saves_nothing() -> None:
     now = [0.0]
-    lead = Lead(10.0, clock=lambda: now[0])
+    lead = HeadStart(10.0, clock=lambda: now[0])
     lead.first(1, "liar")
     lead.first(2, "cafe")
     now[0] = 1.0
@@ -125,7 +125,7 @@ def test_days_and_services_are_added_up(tmp_path: Path) -> None:
     folder.mkdir()
     for service, seconds in (("notes", 1.0), ("mail", 2.0)):
         days = [(today - timedelta(days=ago)).isoformat() for ago in (7, 6, 0)]
-        rows = [Saved(day, "cafe", operations=1, seconds=seconds) for day in days]
+        rows = [DailySavings(day, "cafe", operations=1, seconds=seconds) for day in days]
         (folder / f"{service}.json").write_bytes(encode(rows))
     (every,) = saved_since(tmp_path, None, 7)
     assert (every.operations, every.seconds, every.day) == (4, 6.0, today.isoformat())

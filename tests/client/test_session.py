@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from client.device.settings import HOME
+from client.platform.settings import HOME
 from client.session import feed as feeds
 from client.session.answers import Answer
 from client.session.comparison import Divergence

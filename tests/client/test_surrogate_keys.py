@@ -9,7 +9,7 @@ import pytest
 from client.state.surrogate_keys import (
     NAME,
     PROOFS_LIMIT,
-    Pinned,
+    PinnedKey,
     SurrogateBanned,
     SurrogateKeyChanged,
     SurrogateKeys,
@@ -37,9 +37,9 @@ GOLDEN = f"""{{
 
 
 def test_golden_bytes() -> None:
-    assert encode({"cafe": Pinned(KEYS[0])}) == GOLDEN
-    assert decode(GOLDEN) == {"cafe": Pinned(KEYS[0])}
-    with_hosts = {"cafe": Pinned(KEYS[0], 2, (fingerprint(KEYS[1]),))}
+    assert encode({"cafe": PinnedKey(KEYS[0])}) == GOLDEN
+    assert decode(GOLDEN) == {"cafe": PinnedKey(KEYS[0])}
+    with_hosts = {"cafe": PinnedKey(KEYS[0], 2, (fingerprint(KEYS[1]),))}
     assert decode(encode(with_hosts)) == with_hosts
 
 

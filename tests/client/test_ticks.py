@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from satchel.ticks import TICK_SECONDS
+from satchel.aligned_timers import TICK_SECONDS
 from tests.client.world import World
 from tests.needs import requires
 from tests.round_trips import RoundTrips, through

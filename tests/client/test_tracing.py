@@ -11,7 +11,7 @@ import pytest
 
 from client.moves.replicas import AWAIT_RUNNING, WAITING
 from client.moves.routes import Route
-from client.moves.tracing import CLIENT, Clock, HostSpans, MoveTrace, chrome, unexplained
+from client.moves.tracing import CLIENT, ClockOffset, HostSpans, MoveTrace, chrome, unexplained
 from satchel.spans import SPANS_KEPT, Span, Spans, process_began
 from tests.client.world import World, post
 from tests.needs import requires
@@ -56,13 +56,13 @@ def test_a_hand_over_is_told_by_all_who_take_part(carried: World) -> None:
 def test_what_nobody_explains_is_found() -> None:
     steps = [Span("plan", "move", 0, 1), Span(AWAIT_RUNNING, "move", 1, 5), Span("x", "move", 6, 7)]
     theirs = [Span("work", "machine", 1.5, 3), Span("work", "fetch", 2, 4)]
-    hosts = [HostSpans(CLIENT, Clock(), steps), HostSpans("a", Clock(), theirs)]
+    hosts = [HostSpans(CLIENT, ClockOffset(), steps), HostSpans("a", ClockOffset(), theirs)]
     assert unexplained(hosts, WAITING) == [(1, 1.5), (4, 6)]
 
 
 def test_what_overlaps_of_a_kind_is_drawn_in_rows() -> None:
     spans = [Span("one", "fetch", 1.0, 2.0), Span("two", "fetch", 1.5, 3.0), Span("x", "m", 0, 9)]
-    drawn = json.loads(chrome([HostSpans("h", Clock(), spans)]))
+    drawn = json.loads(chrome([HostSpans("h", ClockOffset(), spans)]))
     events = [event for event in drawn["traceEvents"] if event["ph"] == "X"]
     threads = {e["args"]["name"]: e["tid"] for e in drawn["traceEvents"] if e["ph"] == "M"}
     by_name = {event["name"]: event for event in events}
@@ -72,7 +72,7 @@ def test_what_overlaps_of_a_kind_is_drawn_in_rows() -> None:
 
 
 def test_the_file_is_pinned() -> None:
-    hosts = [HostSpans(CLIENT, Clock(), [Span("connect", "move", 3.0, 3.25)])]
+    hosts = [HostSpans(CLIENT, ClockOffset(), [Span("connect", "move", 3.0, 3.25)])]
     assert chrome(hosts) == (
         '{"displayTimeUnit":"ms","otherData":{"client":{"clock_error_ms":0.0,"missing":""}},'
         '"traceEvents":['

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from client.device.settings import HOME
 from client.fronts.proxy import Proxy
+from client.platform.settings import HOME
 from client.session.journal import Journal
 from client.session.long_request import upload
 from client.session.session import Session

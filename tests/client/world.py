@@ -17,7 +17,7 @@ import httpx
 
 from client import ClientSettings, Runner
 from client.fronts.proxy import Proxy
-from client.session.checkpoints import NOTHING, Accepted
+from client.session.checkpoints import NOTHING, OwnerOverrides
 from homeserver import Home, HomeSettings
 from homeserver.api import MAX_BODY, home_app
 from homeserver.home import signers_line
@@ -212,7 +212,7 @@ class World:
         *,
         media: bool = True,
         take_over: bool = False,
-        accepted: Accepted = NOTHING,
+        accepted: OwnerOverrides = NOTHING,
         **settings: object,
     ) -> Runner:
         """A session that has started."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from console import Desktop
+from console import DesktopNotifier
 from tests.notifications import DESKTOP, bus, mock_desktop
 
 pytestmark = DESKTOP
@@ -19,11 +19,11 @@ def test_one_notification_is_shown_and_replaced(
 ) -> None:
     with mock_desktop(short_path / "bus") as shown:
         monkeypatch.setenv(ADDRESS, shown.address)
-        with Desktop("Satchel") as desktop:
+        with DesktopNotifier("Satchel") as desktop:
             desktop.tell("Copying <b>notes</b> & more.", percent=0)
             desktop.progress(512, 1024)
             desktop.tell("Done.", urgent=True)
-        with Desktop("Satchel") as another:
+        with DesktopNotifier("Satchel") as another:
             another.tell("Another one.")
         first, half, done, new = shown.shown()
     assert first.text == "Copying &lt;b&gt;notes&lt;/b&gt; &amp; more."
@@ -38,7 +38,7 @@ def test_a_desktop_without_markup_gets_plain_text(
 ) -> None:
     with mock_desktop(short_path / "bus", "body") as shown:
         monkeypatch.setenv(ADDRESS, shown.address)
-        with Desktop("Satchel") as desktop:
+        with DesktopNotifier("Satchel") as desktop:
             desktop.tell("a < b")
         assert shown.texts() == ["a < b"]
 
@@ -50,10 +50,10 @@ def test_without_a_desktop_nothing_happens(
     with bus(short_path / "bus") as empty:
         for address in [*addresses, empty]:
             monkeypatch.setenv(ADDRESS, address)
-            with Desktop("Satchel") as desktop:
+            with DesktopNotifier("Satchel") as desktop:
                 desktop.tell("Nobody reads this.")
         monkeypatch.delenv(ADDRESS)
-        with Desktop("Satchel") as desktop:
+        with DesktopNotifier("Satchel") as desktop:
             desktop.tell("Nor this.")
     assert capfd.readouterr() == ("", "")
 
@@ -63,7 +63,7 @@ def test_a_desktop_that_goes_away_is_told_nothing_more(
 ) -> None:
     with mock_desktop(short_path / "bus") as shown:
         monkeypatch.setenv(ADDRESS, shown.address)
-        desktop = Desktop("Satchel")
+        desktop = DesktopNotifier("Satchel")
         desktop.tell("Here.")
     desktop.tell("Gone.")
     desktop.tell("Gone still.")

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MOST = 200
-DAEMONS_ONLY = {"flask", "werkzeug", "waitress", "h11", "replica", "shares", "guestfiles"}
+DAEMONS_ONLY = {"flask", "werkzeug", "waitress", "h11", "replica", "shares", "guestshares"}
 """What takes longest, and is of use to what serves something."""
 
 DO_IT_THEMSELVES = {

@@ -15,7 +15,7 @@ import pytest
 from chunkstore import FANOUT, MediaFull, Store, leaves_of, split_refs
 from homeserver.media.budget import parse_size, write_part
 from homeserver.media.care import media_contents, recover_media, verify_media
-from media import Media, Signed, checkpoints_on, part_of
+from media import Media, SignedManifest, checkpoints_on, part_of
 from replica import Access, Profile, encode_profile, observed
 from satchel.errors import UsageError
 from satchel.ids import BLOCK_SIZE
@@ -114,7 +114,7 @@ def test_what_a_profile_trusts_goes_before_what_it_does_not_know(bench: Bench, m
     profile = home.store.import_bytes(encode_profile(observed(Profile(), accesses, 1e9)))
     taught = replace(manifest, profile=profile, working_set=None)
     with Media.open(media) as opened:
-        done = write_part(home.store, opened, [Signed(taught, b"signature")], 800_000)
+        done = write_part(home.store, opened, [SignedManifest(taught, b"signature")], 800_000)
         leaves = leaves_of(home.store, taught.volumes["disk0"])
         blocks = [leaves[block // FANOUT].ref(block) for block in range(STATE // BLOCK_SIZE)]
         there = opened.has(b"".join(blocks))

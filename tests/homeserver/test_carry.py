@@ -22,15 +22,15 @@ from homeserver.services.service import Checkpoint, NotLaunched, OperationsDiffe
 from hypervisor import MachineSpec
 from images import Manifest
 from media import Media, checkpoints_on, read_manifest, write_checkpoints
-from overlay import local_resolver
 from replay import Log, LogBusy, Operation, OperationGap
-from replica import Frozen, Replica
+from replica import MachineSnapshot, Replica
 from satchel.errors import SatchelError
 from satchel.ids import CHUNK_REF_SIZE, OperationNumber, ReplicaId
 from tests.chunkstore.mounts import exfat, remount, tmpfs
 from tests.homeserver.conftest import Bench
 from tests.needs import requires
 from tests.scripted import operation, scripted_driver
+from volumes import local_resolver
 
 pytestmark = requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
 
@@ -78,7 +78,7 @@ def resumed(manifest: Manifest, store: Store, folder: Path) -> Iterator[Replica]
         stateful=True,
     )
     try:
-        frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes)
+        frozen = MachineSnapshot(manifest.operation, manifest.device_state, manifest.volumes)
         replica.resume(frozen, local_resolver(store), store.read)
         yield replica
     finally:

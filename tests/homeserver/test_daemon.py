@@ -14,7 +14,7 @@ import pytest
 
 from chunkstore import Store
 from homeserver import Home, HomeSettings
-from homeserver.services.records import ServiceShelf
+from homeserver.services.records import ServiceRegistry
 from hypervisor import QemuDriver
 from images import BuiltImage
 from replay import encode_operations, responses_in
@@ -188,7 +188,7 @@ def test_a_prune_keeps_every_checkpoint(daemon: Daemon) -> None:
     report = daemon.program.json("--config", "/dev/null", "--store", daemon.settings.store, "prune")
     assert report["kept"] > 0
     with Store.open(daemon.settings.store) as store:
-        roots = ServiceShelf(daemon.settings.services).roots()
+        roots = ServiceRegistry(daemon.settings.services).roots()
         assert roots
         assert store.missing(*roots) == b""
         assert store.verify().ok
@@ -204,7 +204,7 @@ def test_no_qemu(daemon: Daemon, tmp_path: Path) -> None:
 
 
 def test_a_machine_type_that_this_qemu_has_not(daemon: Daemon) -> None:
-    shelf = ServiceShelf(daemon.settings.services).checkpoints("notes")
+    shelf = ServiceRegistry(daemon.settings.services).checkpoints("notes")
     (manifest,) = shelf.all()
     machine = {**manifest.machine, "machine_type": "pc-q35-99.9"}
     shelf.add(type(manifest)(**{**vars(manifest), "machine": machine}), b"signature")
@@ -221,7 +221,7 @@ def test_no_kernel(daemon: Daemon, tmp_path: Path) -> None:
         if path != image.kernel:
             (folder / path.name).symlink_to(path)
     daemon.set(images=tmp_path)
-    ServiceShelf(daemon.settings.services).checkpoints("notes").keep([])
+    ServiceRegistry(daemon.settings.services).checkpoints("notes").keep([])
     failed(daemon, 6, image.files[1].name)
 
 
@@ -236,7 +236,7 @@ def failed(daemon: Daemon, code: int, why: str) -> None:
 
 
 def test_sigterm_during_a_first_boot(daemon: Daemon) -> None:
-    ServiceShelf(daemon.settings.services).checkpoints("notes").keep([])
+    ServiceRegistry(daemon.settings.services).checkpoints("notes").keep([])
     daemon.process = daemon.program.start("--config", daemon.config, "serve", "--launch", "notes")
     assert eventually(lambda: bool(daemon.pids("qemu")))
     assert daemon.end(signal.SIGTERM) == 130

@@ -29,7 +29,7 @@ from shares.home.storage import system_calls
 from shares.home.storage.index import Index
 from shares.node import ROOT
 from tests.chunkstore.test_page_changes import GOLDEN as PAGE_CHANGES
-from tests.guestfiles.test_record import GOLDEN as CALL_RECORD
+from tests.guestshares.test_record import GOLDEN as CALL_RECORD
 from tests.shares.home.test_grants import GOLDEN as RIGHTS
 from tests.shares.home.test_write_log import GOLDEN as WRITE_LOG
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.edge import GrantsDamaged, GrantShelf, ShareGrant
+from homeserver.edge import GrantRegistry, GrantsDamaged, ShareGrant
 from satchel.errors import NotFoundError, UnsupportedError, UsageError
 
 GOLDEN = b"""{
@@ -26,13 +26,13 @@ CAFE = ShareGrant("papers", "files", "cafe", writable=True)
 
 def test_the_bytes_are_those_of_the_page(tmp_path: Path) -> None:
     path = tmp_path / "grants"
-    GrantShelf(path).add(CAFE)
+    GrantRegistry(path).add(CAFE)
     assert path.read_bytes() == GOLDEN
-    assert GrantShelf(path).all() == [CAFE]
+    assert GrantRegistry(path).all() == [CAFE]
 
 
 def test_a_service_has_one_grant_at_a_surrogate(tmp_path: Path) -> None:
-    shelf = GrantShelf(tmp_path / "grants")
+    shelf = GrantRegistry(tmp_path / "grants")
     assert shelf.all() == []
     shelf.add(CAFE)
     reads = ShareGrant("photos", "files", "cafe", writable=False)
@@ -64,14 +64,14 @@ def test_a_damaged_file_grants_nothing(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "grants"
     path.write_bytes(data)
     with pytest.raises(GrantsDamaged):
-        GrantShelf(path).of("files", "cafe")
+        GrantRegistry(path).of("files", "cafe")
 
 
 def test_a_newer_version_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "grants"
     path.write_bytes(GOLDEN.replace(b"1,", b"2,"))
     with pytest.raises(UnsupportedError):
-        GrantShelf(path).all()
+        GrantRegistry(path).all()
 
 
 @pytest.mark.parametrize("word", ["", "..", "a/b", "A", "x" * 64])

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from homeserver import HomeSettings
-from homeserver.calls.guests import HomeShares
-from homeserver.shares import Shares, ShareShelf
+from homeserver.guests.shares import HomeShares
+from homeserver.shares import ShareRegistry, Shares
 from satchel.errors import NotFoundError
 from shares.home import ShareRecord
 
@@ -25,7 +25,7 @@ def settings(short_path: Path) -> HomeSettings:
 
 @pytest.fixture
 def shares(settings: HomeSettings) -> Iterator[Shares]:
-    made = Shares(ShareShelf(settings.shares), settings.share_socket, 30.0)
+    made = Shares(ShareRegistry(settings.shares), settings.share_socket, 30.0)
     yield made
     made.close()
 

@@ -20,8 +20,8 @@ import pytest
 
 from chunkstore import Catalog, Store
 from homeserver.api import MAX_BODY, home_app
+from homeserver.jobs import Jobs, JobStopped
 from homeserver.media.care import media_contents, verify_media
-from homeserver.work import Works, WorkStopped
 from media import Media
 from satchel.progress import Progress
 from tests.homeserver.conftest import Bench, program_of
@@ -100,7 +100,7 @@ class Held:
                     self.begun.set()
                     done = min(done + 4096, total - 1)
                     time.sleep(0.02)
-            except WorkStopped:
+            except JobStopped:
                 self.stopped.set()
                 raise
 
@@ -233,14 +233,14 @@ def test_before_the_daemon_has_begun(
 ) -> None:
     """It is stopped when it does begin."""
     service = bench.running()
-    asked, go, begin = threading.Event(), threading.Event(), Works.begin
+    asked, go, begin = threading.Event(), threading.Event(), Jobs.begin
 
-    def late(works: Works, word: str) -> Any:
+    def late(works: Jobs, word: str) -> Any:
         asked.set()
         assert go.wait(SECONDS)
         return begin(works, word)
 
-    monkeypatch.setattr(Works, "begin", late)
+    monkeypatch.setattr(Jobs, "begin", late)
     with daemon(bench), held(bench, "sync") as hold:
         terminal = Terminal(program, "media", "sync", media)
         assert asked.wait(SECONDS)

@@ -4,7 +4,7 @@
 
 import pytest
 
-from homeserver.services.lease import Lease, ServiceHeld
+from homeserver.services.lease import ServiceHeld, ServiceLease
 from satchel.names import BadName
 
 
@@ -21,16 +21,16 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def lease(clock: Clock) -> Lease:
-    return Lease("notes", 60.0, clock)
+def lease(clock: Clock) -> ServiceLease:
+    return ServiceLease("notes", 60.0, clock)
 
 
-def test_nobody_at_first(lease: Lease) -> None:
+def test_nobody_at_first(lease: ServiceLease) -> None:
     assert lease.holder is None
     assert lease.current() is None
 
 
-def test_a_second_client_is_told_who_holds_it(lease: Lease, clock: Clock) -> None:
+def test_a_second_client_is_told_who_holds_it(lease: ServiceLease, clock: Clock) -> None:
     lease.claim("laptop")
     clock.now += 12
     with pytest.raises(ServiceHeld, match=r"held by client laptop: it was heard from 12 s ago"):
@@ -38,14 +38,14 @@ def test_a_second_client_is_told_who_holds_it(lease: Lease, clock: Clock) -> Non
     assert lease.current() == ("laptop", 48.0)
 
 
-def test_the_holder_holds_on_as_long_as_it_is_heard(lease: Lease, clock: Clock) -> None:
+def test_the_holder_holds_on_as_long_as_it_is_heard(lease: ServiceLease, clock: Clock) -> None:
     for _ in range(5):
         lease.claim("laptop")
         clock.now += 59
     assert lease.holder == "laptop"
 
 
-def test_silence_ends_it(lease: Lease, clock: Clock) -> None:
+def test_silence_ends_it(lease: ServiceLease, clock: Clock) -> None:
     lease.claim("laptop")
     clock.now += 60
     assert lease.holder is None
@@ -53,14 +53,14 @@ def test_silence_ends_it(lease: Lease, clock: Clock) -> None:
     assert lease.holder == "phone"
 
 
-def test_take_over(lease: Lease) -> None:
+def test_take_over(lease: ServiceLease) -> None:
     lease.claim("laptop")
     lease.claim("phone", take_over=True)
     with pytest.raises(ServiceHeld, match="held by client phone"):
         lease.claim("laptop")
 
 
-def test_release_is_the_holders_alone(lease: Lease) -> None:
+def test_release_is_the_holders_alone(lease: ServiceLease) -> None:
     lease.claim("laptop")
     lease.release("phone")
     assert lease.holder == "laptop"
@@ -70,7 +70,7 @@ def test_release_is_the_holders_alone(lease: Lease) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "A Laptop", "x" * 64, "-x", "x\ny"])
-def test_a_name_that_could_not_be_reported(lease: Lease, name: str) -> None:
+def test_a_name_that_could_not_be_reported(lease: ServiceLease, name: str) -> None:
     with pytest.raises(BadName):
         lease.claim(name)
     assert lease.holder is None

@@ -14,10 +14,10 @@ import pytest
 
 from chunkstore import MediaNotFound
 from homeserver.api import home_app
+from homeserver.jobs import Jobs, JobStopped
 from homeserver.media.care import media_contents, recover_media, verify_media
 from homeserver.media.carry import ALL_OF_IT
 from homeserver.services.service import Checkpoint
-from homeserver.work import Works, WorkStopped
 from images import Manifest
 from images.manifest import ManifestUnsupported
 from media import Media, find_media, mounted_media, write_checkpoints
@@ -104,14 +104,14 @@ def test_a_writer_that_is_stopped_leaves_the_old_generation_and_is_gone_on_with(
     store = bench.home.store
     big = store.import_bytes(random.Random(3).randbytes(6 << 20))
     manifest = Manifest(**{**vars(newest(media)), "device_state": big})
-    works = Works()
+    works = Jobs()
 
     def stop(done: int, total: int) -> None:
         if done > total // 2:
             works.stop("w")
         progress(done, total)
 
-    with Media.open(media) as opened, works.begin("w") as progress, pytest.raises(WorkStopped):
+    with Media.open(media) as opened, works.begin("w") as progress, pytest.raises(JobStopped):
         write_checkpoints(store, opened, [Checkpoint(manifest, b"signature")], stop)
     assert media_contents(media) == before
     assert verify_media(media)["ok"]
@@ -145,7 +145,7 @@ def test_the_daemon_tells_how_far_it_is_and_stops(
 
 
 def test_works() -> None:
-    works = Works()
+    works = Jobs()
     with works.begin("a") as progress:
         assert works.state("a") == {"done": 0, "total": 0}
         progress(3, 10)
@@ -153,9 +153,9 @@ def test_works() -> None:
         with pytest.raises(ConflictError), works.begin("a"):
             pass
         works.stop("a")
-        with pytest.raises(WorkStopped):
+        with pytest.raises(JobStopped):
             progress(4, 10)
-    assert issubclass(WorkStopped, StateError)
+    assert issubclass(JobStopped, StateError)
     with pytest.raises(NotFoundError):
         works.state("a")
     with works.begin("") as one, works.begin("") as two:

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from homeserver.page import home_page
-from homeserver.shares import Shares, ShareShelf
+from homeserver.shares import ShareRegistry, Shares
 from media import Media
 from shares.home import ShareRecord
 from tests.browser import NOVNC
@@ -41,7 +41,7 @@ def page_of(bench: Bench, folder: Path) -> Iterator[Page]:
     """Of a home where a service runs and a folder is shared."""
     bench.running()
     settings = bench.settings
-    shelf = ShareShelf(settings.shares)
+    shelf = ShareRegistry(settings.shares)
     with closing(Shares(shelf, settings.share_socket, settings.share_lease_seconds)) as shares:
         shares.add(ShareRecord(name="papers", path=str(folder)))
         with home_page(bench.home, shares, 0) as page:

@@ -11,10 +11,10 @@ import pytest
 from chunkstore import TableRoot
 from homeserver.services.records import (
     CheckpointNotFound,
-    CheckpointShelf,
+    CheckpointRegistry,
     RecordDamaged,
     ServiceRecord,
-    ServiceShelf,
+    ServiceRegistry,
 )
 from hypervisor import MachineSpec
 from images import Manifest
@@ -60,37 +60,37 @@ def manifest(operation: int, second: int = 0) -> Manifest:
 
 
 @pytest.fixture
-def services(tmp_path: Path) -> ServiceShelf:
-    return ServiceShelf(tmp_path / "services")
+def services(tmp_path: Path) -> ServiceRegistry:
+    return ServiceRegistry(tmp_path / "services")
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> CheckpointShelf:
-    return CheckpointShelf(tmp_path / "checkpoints")
+def shelf(tmp_path: Path) -> CheckpointRegistry:
+    return CheckpointRegistry(tmp_path / "checkpoints")
 
 
-def test_golden_bytes(services: ServiceShelf) -> None:
+def test_golden_bytes(services: ServiceRegistry) -> None:
     services.add(RECORD)
     assert (services.root / "notes" / "service.json").read_bytes() == GOLDEN
     assert services.get("notes") == RECORD
     assert services.all() == [RECORD]
 
 
-def test_no_folder_no_services(services: ServiceShelf) -> None:
+def test_no_folder_no_services(services: ServiceRegistry) -> None:
     assert services.all() == []
     assert services.roots() == []
     with pytest.raises(NotFoundError):
         services.get("notes")
 
 
-def test_a_name_is_taken_once(services: ServiceShelf) -> None:
+def test_a_name_is_taken_once(services: ServiceRegistry) -> None:
     services.add(RECORD)
     with pytest.raises(ConflictError):
         services.add(RECORD)
 
 
 @pytest.mark.parametrize("name", ["../notes", "Notes", "", "a/b", "."])
-def test_names_do_not_lead_elsewhere(services: ServiceShelf, name: str) -> None:
+def test_names_do_not_lead_elsewhere(services: ServiceRegistry, name: str) -> None:
     with pytest.raises(BadName):
         services.get(name)
     with pytest.raises(BadName):
@@ -115,20 +115,20 @@ def test_names_do_not_lead_elsewhere(services: ServiceShelf, name: str) -> None:
         GOLDEN.replace(b'"name": "notes"', b'"name": "other"'),
     ],
 )
-def test_a_damaged_description(services: ServiceShelf, data: bytes) -> None:
+def test_a_damaged_description(services: ServiceRegistry, data: bytes) -> None:
     services.add(RECORD)
     (services.root / "notes" / "service.json").write_bytes(data)
     with pytest.raises(RecordDamaged, match=r"service\.json"):
         services.get("notes")
 
 
-def test_a_description_of_before_machines_could_be_wished_for(services: ServiceShelf) -> None:
+def test_a_description_of_before_machines_could_be_wished_for(services: ServiceRegistry) -> None:
     services.add(RECORD)
     (services.root / "notes" / "service.json").write_bytes(OLD)
     assert services.get("notes") == RECORD
 
 
-def test_a_newer_description(services: ServiceShelf) -> None:
+def test_a_newer_description(services: ServiceRegistry) -> None:
     services.add(RECORD)
     newer = {**json.loads(GOLDEN), "version": 3, "colour": "red"}
     (services.root / "notes" / "service.json").write_text(json.dumps(newer))
@@ -136,7 +136,9 @@ def test_a_newer_description(services: ServiceShelf) -> None:
         services.get("notes")
 
 
-def test_a_removal_that_was_interrupted_leaves_nothing_to_the_next(services: ServiceShelf) -> None:
+def test_a_removal_that_was_interrupted_leaves_nothing_to_the_next(
+    services: ServiceRegistry,
+) -> None:
     services.add(RECORD)
     services.checkpoints("notes").add(manifest(7), b"signature")
     Log.open(services.log_path("notes")).close()
@@ -148,7 +150,7 @@ def test_a_removal_that_was_interrupted_leaves_nothing_to_the_next(services: Ser
     assert not Log.exists(services.log_path("notes"))
 
 
-def test_checkpoints_come_in_the_order_of_their_operations(shelf: CheckpointShelf) -> None:
+def test_checkpoints_come_in_the_order_of_their_operations(shelf: CheckpointRegistry) -> None:
     for one in (manifest(9), manifest(2), manifest(5, 30), manifest(5, 10)):
         shelf.add(one, b"signature")
     assert [(m.operation, m.created[17:19]) for m in shelf.all()] == [
@@ -163,7 +165,7 @@ def test_checkpoints_come_in_the_order_of_their_operations(shelf: CheckpointShel
     assert shelf.signature(latest.id) == b"signature"
 
 
-def test_a_checkpoint_without_a_signature_is_none(shelf: CheckpointShelf) -> None:
+def test_a_checkpoint_without_a_signature_is_none(shelf: CheckpointRegistry) -> None:
     shelf.add(manifest(1), b"signature")
     (shelf.root / f"{manifest(2).id}.json").write_bytes(manifest(2).to_bytes())
     (shelf.root / f"{manifest(3).id}.json.sig.new").write_bytes(b"half")
@@ -177,7 +179,7 @@ def test_a_checkpoint_without_a_signature_is_none(shelf: CheckpointShelf) -> Non
     ]
 
 
-def test_files_of_others_in_the_folder(shelf: CheckpointShelf) -> None:
+def test_files_of_others_in_the_folder(shelf: CheckpointRegistry) -> None:
     """A medium goes through many hands."""
     shelf.add(manifest(1), b"signature")
     for name in ("._" + manifest(1).id + ".json.sig", "Foto.json.sig", "desktop.ini", "x.json.sig"):
@@ -189,7 +191,7 @@ def test_files_of_others_in_the_folder(shelf: CheckpointShelf) -> None:
     assert (shelf.root / "Foto.json.sig").exists()
 
 
-def test_a_damaged_checkpoint(shelf: CheckpointShelf) -> None:
+def test_a_damaged_checkpoint(shelf: CheckpointRegistry) -> None:
     shelf.add(manifest(1), b"signature")
     shelf.add(manifest(2), b"signature")
     path = shelf.root / f"{manifest(2).id}.json"
@@ -205,7 +207,7 @@ def test_a_damaged_checkpoint(shelf: CheckpointShelf) -> None:
     assert [m.operation for m in shelf.all()] == [1]
 
 
-def test_a_prune_is_told_of_every_checkpoint_or_refused(services: ServiceShelf) -> None:
+def test_a_prune_is_told_of_every_checkpoint_or_refused(services: ServiceRegistry) -> None:
     services.add(RECORD)
     checkpoints = services.checkpoints("notes")
     checkpoints.add(manifest(1), b"signature")
@@ -218,16 +220,16 @@ def test_a_prune_is_told_of_every_checkpoint_or_refused(services: ServiceShelf) 
 def test_the_services_beside_a_store_however_it_is_spelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ServiceShelf(tmp_path / "services").add(RECORD)
+    ServiceRegistry(tmp_path / "services").add(RECORD)
     (tmp_path / "store").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "store")
     monkeypatch.chdir(tmp_path)
     for spelling in (tmp_path / "store", Path("store"), Path("./store/../store"), Path("link")):
-        assert ServiceShelf.beside(spelling).all() == [RECORD]
-    assert ServiceShelf.beside(tmp_path).all() == []
+        assert ServiceRegistry.beside(spelling).all() == [RECORD]
+    assert ServiceRegistry.beside(tmp_path).all() == []
 
 
-def test_a_checkpoint_that_is_asked_for_by_a_strange_name(shelf: CheckpointShelf) -> None:
+def test_a_checkpoint_that_is_asked_for_by_a_strange_name(shelf: CheckpointRegistry) -> None:
     with pytest.raises(BadName):
         shelf.get(CheckpointId("../../etc/passwd"))
     with pytest.raises(CheckpointNotFound):
@@ -235,7 +237,7 @@ def test_a_checkpoint_that_is_asked_for_by_a_strange_name(shelf: CheckpointShelf
 
 
 def test_a_signature_goes_before_its_manifest(
-    shelf: CheckpointShelf, monkeypatch: pytest.MonkeyPatch
+    shelf: CheckpointRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However far it comes, no signature is without its manifest."""
     shelf.add(manifest(1), b"signature")

@@ -11,7 +11,7 @@ import flask
 import pytest
 
 from chunkstore import Catalog, Store, split_refs
-from homeserver.store.repair import Source, open_source, repair
+from homeserver.store.repair import RepairSource, open_source, repair
 from media import Media
 from satchel.errors import NotFoundError
 from satchel.ids import CHUNK_REF_SIZE, ChunkRef, chunk_id
@@ -123,7 +123,7 @@ def test_a_pack_that_is_cut_short_costs_no_write_for_each_chunk(program: Program
         lost = repair(store, []).lost
         assert lost > 300
         assert index_bytes(folder) - before < 5 * lost  # to forget a chunk takes 30 bytes and more
-        done = repair(store, [Source("copy", copy.records)])
+        done = repair(store, [RepairSource("copy", copy.records)])
         assert {one["name"] for one in done.hurt} == {"third"}
         assert done.repaired["copy"] > 300
         assert store.read(Catalog(store).get("disk").root) == CONTENT["disk"]
@@ -205,7 +205,7 @@ def test_a_lost_page_hides_what_is_below_it(program: Program) -> None:
     with Store.open(program.folder / "store") as store:
         assert len(store.verify().lost) == 40
         with Store.open(program.folder / "copy") as copy:
-            done = repair(store, [Source("copy", copy.records)])
+            done = repair(store, [RepairSource("copy", copy.records)])
         assert done.ok
         assert done.repaired == {"copy": 40}
         assert store.verify().ok
@@ -247,7 +247,7 @@ def test_every_byte_of_a_store_is_mended(tmp_path: Path) -> None:
             pack = packs(store.packs_path)[0]
             flip(pack, min(offset, pack.stat().st_size - 1))
             assert not store.verify().ok
-            done = repair(store, [Source("b", copy.records)])
+            done = repair(store, [RepairSource("b", copy.records)])
             assert done.ok
             assert store.read(root) == content
             assert store.verify().ok

@@ -10,7 +10,7 @@ import pytest
 
 from chunkstore import Catalog, NameNotFound, Store
 from satchel.errors import UsageError
-from satchel.retention import Policy
+from satchel.retention import RetentionPolicy
 from tests.chunkstore.content import noise
 from tests.homeserver.conftest import Bench
 from tests.homeserver.program import Program
@@ -84,16 +84,16 @@ def test_a_policy_over_the_checkpoints_of_a_service(bench: Bench) -> None:
     for number in range(1, 4):
         run(service, number, number)
         service.checkpoint()
-    told = bench.home.forget([], Policy(last=2), dry_run=True)
+    told = bench.home.forget([], RetentionPolicy(last=2), dry_run=True)
     assert len(service.shelf.ids()) == 4
-    done = bench.home.forget([], Policy(last=2))
+    done = bench.home.forget([], RetentionPolicy(last=2))
     assert done == told
     assert [(v.kind, v.kept) for v in done] == [("service", ("last",))] * 2 + [("service", ())] * 2
     assert len(service.shelf.ids()) == 2
     with pytest.raises(UsageError, match="would forget everything"):
-        bench.home.forget([], Policy())
+        bench.home.forget([], RetentionPolicy())
     with pytest.raises(NameNotFound):
-        bench.home.forget(["nothing"], Policy(last=1))
+        bench.home.forget(["nothing"], RetentionPolicy(last=1))
     before = service.replica().digest(["/state"])
     assert bench.home.prune()["removed"] > 0
     service.stop()
@@ -110,7 +110,7 @@ def test_settings_keep_more_than_the_newest(bench: Bench) -> None:
         run(service, number, number)
         service.checkpoint()
     assert len(service.shelf.ids()) == 1
-    assert bench.settings.policy == Policy(last=1, yearly=2)
+    assert bench.settings.policy == RetentionPolicy(last=1, yearly=2)
 
 
 @NEEDS

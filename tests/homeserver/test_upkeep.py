@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from chunkstore import Catalog, CatalogEntry
-from homeserver.services.records import CheckpointNotFound, CheckpointShelf, ServiceShelf
+from homeserver.jobs import Jobs, JobStopped
+from homeserver.services.records import CheckpointNotFound, CheckpointRegistry, ServiceRegistry
 from homeserver.store import upkeep
 from homeserver.store.hurt import needs_of
 from homeserver.store.settling import BackgroundSettling
-from homeserver.work import Works, WorkStopped
 from satchel.errors import SatchelError
 from satchel.ids import CheckpointId
 from tests.chunkstore.content import noise
@@ -283,7 +283,7 @@ def test_a_volume_that_is_imported_while_a_prune_begins(
 
 def test_a_prune_that_waits_for_a_verify_can_be_stopped(bench: Bench) -> None:
     def stopped(done: int, total: int) -> None:
-        raise WorkStopped("it was stopped")
+        raise JobStopped("it was stopped")
 
     bench.home.store.import_bytes(noise(1, 64))
     with verifying(bench) as report:
@@ -291,7 +291,7 @@ def test_a_prune_that_waits_for_a_verify_can_be_stopped(bench: Bench) -> None:
         errors: list[SatchelError | None] = []
         pruning.start()
         pruning.join(5)
-        assert [type(error) for error in errors] == [WorkStopped]
+        assert [type(error) for error in errors] == [JobStopped]
         assert not report
     assert report["ok"]
     bench.home.prune()
@@ -307,12 +307,12 @@ def _error_of(bench: Bench, progress: Any) -> SatchelError | None:
 
 def test_a_daemon_that_ends_stops_its_works() -> None:
     """Those that nobody named too, and those that begin meanwhile."""
-    works = Works()
+    works = Jobs()
     with works.begin("word") as named, works.begin("") as nameless:
         works.close()
         with works.begin("late") as late:
             for progress in (named, nameless, late):
-                with pytest.raises(WorkStopped):
+                with pytest.raises(JobStopped):
                     progress(1, 2)
 
 
@@ -321,10 +321,10 @@ def test_a_checkpoint_that_is_forgotten_while_it_is_looked_for_is_not_hurt(
 ) -> None:
     listed = [[CheckpointId("a" * 32)], []]
 
-    def gone(shelf: CheckpointShelf, checkpoint: CheckpointId) -> None:
+    def gone(shelf: CheckpointRegistry, checkpoint: CheckpointId) -> None:
         raise CheckpointNotFound(f"no checkpoint {checkpoint}")
 
-    monkeypatch.setattr(ServiceShelf, "names", lambda _: ["notes"])
-    monkeypatch.setattr(CheckpointShelf, "ids", lambda _: listed.pop(0))
-    monkeypatch.setattr(CheckpointShelf, "get", gone)
+    monkeypatch.setattr(ServiceRegistry, "names", lambda _: ["notes"])
+    monkeypatch.setattr(CheckpointRegistry, "ids", lambda _: listed.pop(0))
+    monkeypatch.setattr(CheckpointRegistry, "get", gone)
     assert needs_of(bench.home.store)[1] == []

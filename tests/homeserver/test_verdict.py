@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from homeserver.services.trial import Trial, Verdict
-from homeserver.wishes import ANYTHING
+from homeserver.machine_options import ANYTHING
+from homeserver.services.trial import ImageTrial, TrialVerdict
 from hypervisor import FakeDriver
-from replay.frames import REPLY_BIT, Frame, FrameType
+from replay.frames import REPLY_BIT, AgentFrame, FrameType
 from replica import ReplicaFailed
 from tests.homeserver.conftest import make_image
 from tests.needs import requires
@@ -32,10 +32,10 @@ class Forgetful(ScriptedGuest):
 class Silent(ScriptedGuest):
     """Its service never listens."""
 
-    def _reply(self, request: Frame) -> bytes:
+    def _reply(self, request: AgentFrame) -> bytes:
         if FrameType(request.type) is FrameType.HELLO:
             payload = b"ready=0\nexecuting=0\nrestarts=3\nexit=exit 1\n"
-            return Frame(
+            return AgentFrame(
                 FrameType(request.type) | REPLY_BIT, request.id, number=0, payload=payload
             ).encode()
         return super()._reply(request)
@@ -44,18 +44,18 @@ class Silent(ScriptedGuest):
 class Mute(ScriptedGuest):
     """It has no agent: a whole disk whose cloud-init does nothing."""
 
-    def _reply(self, request: Frame) -> bytes:
+    def _reply(self, request: AgentFrame) -> bytes:
         return b""
 
 
-def tried(folder: Path, driver: FakeDriver, seconds: float = 120.0, **changes: Any) -> Verdict:
+def tried(folder: Path, driver: FakeDriver, seconds: float = 120.0, **changes: Any) -> TrialVerdict:
     """The verdict about an image whose recipe has these changes."""
     make_image(folder, "thing")
     described = folder / "thing" / "image.json"
     value = json.loads(described.read_text())
     value["recipe"] |= changes
     described.write_text(json.dumps(value))
-    verdict = Trial(folder / "thing", driver, ANYTHING, timeout=seconds).verdict()
+    verdict = ImageTrial(folder / "thing", driver, ANYTHING, timeout=seconds).verdict()
     assert [path.name for path in folder.iterdir()] == ["thing"]
     return verdict
 

@@ -21,15 +21,15 @@ from wire.link.multiplex import (
     PIECE,
     VERSION,
     WINDOW,
-    Kind,
     Multiplexer,
+    MuxKind,
 )
 
 FEWER = max(30, EXAMPLES // 10)
 
 GREETING = HELLO.pack(MAGIC, VERSION, VERSION)
 
-kinds = st.sampled_from([*Kind, *Kind, *Kind, 0, 11, 255])
+kinds = st.sampled_from([*MuxKind, *MuxKind, *MuxKind, 0, 11, 255])
 numbers = st.one_of(st.integers(0, 9), st.sampled_from([2**31, 2**32 - 1]))
 payloads = st.one_of(
     st.binary(max_size=40),
@@ -108,12 +108,14 @@ def _drain(end: socket.socket) -> None:
 @example(
     opens=2,
     said=GREETING
-    + HEADER.pack(Kind.OPEN, 1, 4)
+    + HEADER.pack(MuxKind.OPEN, 1, 4)
     + b"mute"
-    + b"".join(HEADER.pack(Kind.DATA, 1, PIECE) + bytes(PIECE) for _ in range(WINDOW // PIECE + 5)),
+    + b"".join(
+        HEADER.pack(MuxKind.DATA, 1, PIECE) + bytes(PIECE) for _ in range(WINDOW // PIECE + 5)
+    ),
 )
-@example(opens=2, said=GREETING + HEADER.pack(Kind.DATA, 1, 2**32 - 1))
-@example(opens=2, said=GREETING + HEADER.pack(Kind.OPEN, 2, 4) + b"echo")
+@example(opens=2, said=GREETING + HEADER.pack(MuxKind.DATA, 1, 2**32 - 1))
+@example(opens=2, said=GREETING + HEADER.pack(MuxKind.OPEN, 2, 4) + b"echo")
 def test_a_multiplexer_ends_in_good_order_whatever_comes(opens: int, said: bytes) -> None:
     side = Side(opens)
     side.hears(said)
@@ -125,9 +127,9 @@ def test_a_multiplexer_ends_in_good_order_whatever_comes(opens: int, said: bytes
 def test_what_nobody_reads_is_bounded() -> None:
     """Many streams to a socket that takes nothing: each keeps a window at most, then all end."""
     side = Side(2)
-    opened = b"".join(HEADER.pack(Kind.OPEN, n, 4) + b"mute" for n in range(1, 9, 2))
+    opened = b"".join(HEADER.pack(MuxKind.OPEN, n, 4) + b"mute" for n in range(1, 9, 2))
     piece = b"".join(
-        HEADER.pack(Kind.DATA, n, PIECE) + bytes(PIECE)
+        HEADER.pack(MuxKind.DATA, n, PIECE) + bytes(PIECE)
         for _ in range(WINDOW // PIECE + 20)
         for n in range(1, 9, 2)
     )
@@ -141,7 +143,7 @@ def test_who_never_reads_is_not_listened_to() -> None:
     side = Side(2)
     thread = threading.Thread(target=side.streams.run)
     thread.start()
-    frame = b"".join(HEADER.pack(Kind.OPEN, n, 1) + b"/" for n in range(1, 200_001, 2))
+    frame = b"".join(HEADER.pack(MuxKind.OPEN, n, 1) + b"/" for n in range(1, 200_001, 2))
     side.peer.settimeout(3)
     sent = 0
     try:

@@ -31,8 +31,8 @@ from schemathesis.specs.openapi.checks import (
 from client.control import control_app
 from client.fronts.proxy import Proxy
 from homeserver.api import home_app
-from homeserver.edge import EdgeDoors, GrantShelf
-from homeserver.shares import Shares, ShareShelf
+from homeserver.edge import EdgeDoors, GrantRegistry
+from homeserver.shares import ShareRegistry, Shares
 from surrogate.operator import HEADER, TOKEN
 from surrogate.operator_api import operator_app
 from surrogate.tenant_sockets import TenantSockets
@@ -101,7 +101,7 @@ def inside(folder: Path, value: object) -> str:
 def test_home(short_path: Path, tmp_path: Path) -> None:
     bench = Bench(short_path)
     settings, home = bench.settings, bench.home
-    shelf, grants = ShareShelf(settings.shares), GrantShelf(settings.share_grants)
+    shelf, grants = ShareRegistry(settings.shares), GrantRegistry(settings.share_grants)
     bench.running()
     with (
         closing(home),

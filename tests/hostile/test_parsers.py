@@ -31,7 +31,7 @@ from chunkstore import (
     decode_page_changes,
     decode_places,
 )
-from client.device.settings import ClientSettings
+from client.platform.settings import ClientSettings
 from homeserver.settings import HomeSettings
 from images import (
     Manifest,
@@ -55,8 +55,8 @@ from replay.batch import (
     responses_in,
 )
 from replay.chain import UNSEALED, encode_trailer
-from replay.frames import Frame, FrameReader
-from replay.operations import Begun, Early, Operation, RecordInvalid, Response
+from replay.frames import AgentFrame, FrameReader
+from replay.operations import AnswerPreview, LongAnswerStart, Operation, RecordInvalid, Response
 from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan_segment
 from replica import (
     ProfileInvalid,
@@ -69,8 +69,8 @@ from satchel.errors import IntegrityError
 from satchel.ids import ChunkRef, OperationNumber
 from satchel.settings import SettingsError, load
 from shares.node.hub.codec import decode, encode
-from shares.protocol import FileId, Flush, Log
-from shares.session.records import File, Head, Written
+from shares.protocol import FileId, Flush, LogWrite
+from shares.session.records import BufferedWrite, OpenFileRecord, SessionHeader
 from shares.session.records import pack_all as pack_session
 from shares.session.records import unpack as unpack_session
 from surrogate.settings import SurrogateSettings
@@ -146,15 +146,17 @@ OPERATIONS = [
     Operation(OperationNumber(8), 9, 2**64 - 1, b"\xc0\xdb" * 20),
 ]
 RESPONSES = [Response(OperationNumber(7), b"200"), Response(OperationNumber(8), b"")]
-FRAME = Frame(type=2, id=1, number=7, payload=b"\xc0\xdb\xdc")
+FRAME = AgentFrame(type=2, id=1, number=7, payload=b"\xc0\xdb\xdc")
 UUID = "01234567-89ab-4cde-8f01-23456789abcd"
 TOML = b'name = "phone"\nmedia = "~/stick"\n[home]\nport = 22\n[surrogates.cafe]\nsocket = "/s"\n'
 
 SENT = Flush(FileId(7), 3, 2, (3, 4), b"a".ljust(4096, b"\0") + bytes(4096))
 SENT_COMPRESSED = Flush(FileId(7), 3, 1, (3,), b"words\n" * 682 + b"more")
-LOGGED = Log(FileId(7), 3, 1, 904, b"new\0")
+LOGGED = LogWrite(FileId(7), 3, 1, 904, b"new\0")
 
-SESSION = pack_session([Head(1, b"editor"), File(3, 7, 2, 11, b"notes"), Written(3, 5, b"x")])
+SESSION = pack_session(
+    [SessionHeader(1, b"editor"), OpenFileRecord(3, 7, 2, 11, b"notes"), BufferedWrite(3, 5, b"x")]
+)
 
 GPT = (
     bytes(446) + struct.pack("<B3xB3xII", 0, 0xEE, 1, 9) + bytes(48) + b"\x55\xaa"
@@ -325,17 +327,17 @@ def test_responses_come_back(responses: list[Response]) -> None:
 @given(
     st.lists(
         st.builds(Response, ONES, PAYLOADS)
-        | st.builds(Begun, ONES)
+        | st.builds(LongAnswerStart, ONES)
         | st.builds(Response, ONES, st.just(b""), said=st.binary(min_size=32, max_size=32))
     )
 )
-def test_long_answers_come_back(answers: list[Response | Begun]) -> None:
+def test_long_answers_come_back(answers: list[Response | LongAnswerStart]) -> None:
     assert list(answers_in([b"".join(encode_answers(answers))])) == answers
 
 
 def test_what_is_said_of_a_long_answer_golden_bytes() -> None:
-    said: list[Response | Begun] = [
-        Begun(OperationNumber(7)),
+    said: list[Response | LongAnswerStart] = [
+        LongAnswerStart(OperationNumber(7)),
         Response(OperationNumber(7), b"", said=bytes(range(32))),
     ]
     data = b"".join(encode_answers(said))
@@ -353,13 +355,13 @@ def test_what_is_said_of_a_long_answer_golden_bytes() -> None:
 
 
 @drawn
-@given(st.lists(st.builds(Response, ONES, PAYLOADS) | st.builds(Early, ONES, PAYLOADS)))
+@given(st.lists(st.builds(Response, ONES, PAYLOADS) | st.builds(AnswerPreview, ONES, PAYLOADS)))
 def test_early_answers_come_back_and_what_stands_is_not_sent_twice(
-    answers: list[Response | Early],
+    answers: list[Response | AnswerPreview],
 ) -> None:
     twice = [
         *answers,
-        Early(OperationNumber(7), b"x" * 50),
+        AnswerPreview(OperationNumber(7), b"x" * 50),
         Response(OperationNumber(7), b"x" * 50),
     ]
     data = b"".join(encode_answers(twice))
@@ -386,12 +388,16 @@ def test_responses_come_back_in_whatever_pieces(responses: list[Response], piece
 @given(
     st.lists(
         st.builds(
-            Frame, st.integers(0, 255), st.integers(0, 2**32 - 1), number=NUMBERS, payload=PAYLOADS
+            AgentFrame,
+            st.integers(0, 255),
+            st.integers(0, 2**32 - 1),
+            number=NUMBERS,
+            payload=PAYLOADS,
         )
     ),
     st.integers(1, 64),
 )
-def test_frames_come_back_in_whatever_pieces(frames: list[Frame], piece: int) -> None:
+def test_frames_come_back_in_whatever_pieces(frames: list[AgentFrame], piece: int) -> None:
     stream = b"".join(frame.encode() for frame in frames)
     reader = FrameReader()
     pieces = [stream[at : at + piece] for at in range(0, len(stream), piece)]
@@ -419,7 +425,7 @@ def test_a_segment_of_a_log_comes_back(contents: list[tuple[int, int, bytes]], f
 
 def test_a_signature_belongs_to_the_response_behind_it() -> None:
     signed = [Response(OperationNumber(n), b"said %d" % n, bytes([n]) * 64) for n in (1, 2)]
-    early = Early(OperationNumber(2), b"said 2")
+    early = AnswerPreview(OperationNumber(2), b"said 2")
     data = b"".join(encode_answers([signed[0], early, signed[1]]))
     for size in (1, 7, len(data)):
         pieces = [data[at : at + size] for at in range(0, len(data), size)]
@@ -433,7 +439,7 @@ def test_a_signature_belongs_to_the_response_behind_it() -> None:
         signature,  # and no response
         signature + first,
         signature + encode_responses([Response(OperationNumber(2), b"said 2")]),
-        signature + b"".join(encode_answers([Early(OperationNumber(1), b"said 1")])),
+        signature + b"".join(encode_answers([AnswerPreview(OperationNumber(1), b"said 1")])),
         encode_responses([Response(OperationNumber(1), b"said 1", b"short")]),
     ):
         with pytest.raises(RecordInvalid):

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from homeserver.shares import Shares, ShareShelf
+from homeserver.shares import ShareRegistry, Shares
 from shares.home import ShareRecord
 from shares.node import ROOT, Buffer, Membership, Node
 from shares.node.hub.membership import VERSION
 from tests.hostile.test_parsers import EXAMPLES
 from wire import Caller
-from wire.conversation.duplex import HEADER, Kind
+from wire.conversation.duplex import HEADER, FrameKind
 
 REFUSED = b"B"
 """What home's answer to a hello begins with when it goes no further."""
@@ -66,7 +66,7 @@ def shares(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shares]:
     folder = tmp_path_factory.mktemp("s")
     (folder / "shared").mkdir()
     (folder / "shared/file").write_bytes(b"content")
-    shares = Shares(ShareShelf(folder / "shares"), folder / "s", 600.0)
+    shares = Shares(ShareRegistry(folder / "shares"), folder / "s", 600.0)
     shares.add(ShareRecord("s", str(folder / "shared")))
     yield shares
     shares.close()
@@ -77,7 +77,7 @@ def greet(path: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(str(path))
     connection.settimeout(20)
-    connection.sendall(HEADER.pack(len(hello), Kind.HELLO, 0, 0) + hello)
+    connection.sendall(HEADER.pack(len(hello), FrameKind.HELLO, 0, 0) + hello)
     return connection
 
 
@@ -108,14 +108,14 @@ def test_a_node_that_sends_anything_harms_nobody_else(
     with greet(shares.socket) as connection:
         data = b""
         for number, payload in enumerate(payloads, 1):
-            data += HEADER.pack(len(payload), Kind.REQUEST, number, 0) + payload
+            data += HEADER.pack(len(payload), FrameKind.REQUEST, number, 0) + payload
         beat = b'\x40["beat", 0.0]'
-        connection.sendall(data + HEADER.pack(len(beat), Kind.REQUEST, 999, 0) + beat)
+        connection.sendall(data + HEADER.pack(len(beat), FrameKind.REQUEST, 999, 0) + beat)
         reader = connection.makefile("rb")
-        kind, number = Kind.HELLO, 0
-        while (kind, number) != (Kind.REPLY, 999):
+        kind, number = FrameKind.HELLO, 0
+        while (kind, number) != (FrameKind.REPLY, 999):
             length, kind, number, _ = HEADER.unpack(reader.read(HEADER.size))
-            assert reader.read(length)[:1] != REFUSED or kind != Kind.HELLO
+            assert reader.read(length)[:1] != REFUSED or kind != FrameKind.HELLO
     still_serves(shares, tmp_path / "buffer")
 
 
@@ -133,7 +133,7 @@ def test_a_hello_that_is_none_is_refused(shares: Shares, tmp_path: Path, hello: 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(str(shares.socket))
         connection.settimeout(20)
-        connection.sendall(HEADER.pack(len(hello), Kind.HELLO, 0, 0) + hello)
+        connection.sendall(HEADER.pack(len(hello), FrameKind.HELLO, 0, 0) + hello)
         reader = connection.makefile("rb")
         length, _, _, _ = HEADER.unpack(reader.read(HEADER.size))
         assert reader.read(length)[:1] == REFUSED

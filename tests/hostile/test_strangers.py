@@ -35,9 +35,9 @@ from replay.adapters import http, rfb
 from replay.operations import Operation, RecordInvalid
 from replay.secrecy import conceal, reveal
 from replay.stream_records import (
-    Entry,
-    Record,
     RecordReader,
+    StreamEntry,
+    StreamRecord,
     StreamRecordInvalid,
     decode_hello,
     encode_hello,
@@ -52,7 +52,15 @@ from uplink.gateway.resolver import BadQuestion, read_question
 from wire import AnswerSigner, RemoteProtocolError, SignedStatement, Statement
 from wire.errors import LocalProtocolError
 from wire.keys.authority import read_certificate
-from wire.keys.pairing import Address, Authenticated, Grant, Hello, PairRequest, Share, _Channel
+from wire.keys.pairing import (
+    Address,
+    AuthenticatedMessage,
+    Grant,
+    Hello,
+    KeyShare,
+    PairRequest,
+    _Channel,
+)
 from wire.nearby import SERVICE, _seen
 
 pytestmark = requires("ssh-keygen")
@@ -73,8 +81,8 @@ MINE = Operation(OperationNumber(7), 5, 6, b"GET / HTTP/1.1\r\n\r\n")
 GRANT = Grant("surrogate", "cafe", "satchel", 22, "/run/s.sock", host_keys=(PUBLIC,))
 PAIRED = [
     Hello(1, "surrogate"),
-    Share("53" * 33),
-    Authenticated('{"name":"phone"}', "ab" * 32),
+    KeyShare("53" * 33),
+    AuthenticatedMessage('{"name":"phone"}', "ab" * 32),
     PairRequest("phone", PUBLIC),
     GRANT,
 ]
@@ -123,7 +131,7 @@ def frame_of(data: bytes) -> object:
     with mine, theirs:
         theirs.sendall(data[: 64 << 10])
         theirs.close()
-        return _Channel(mine).receive(Share)
+        return _Channel(mine).receive(KeyShare)
 
 
 def framed(data: bytes) -> bytes:
@@ -171,7 +179,9 @@ def plain_of(operation: Operation) -> bytes:
 def stream_records(data: bytes) -> object:
     found = []
     for kind, stream, position, payload in RecordReader().feed(data):
-        found.append((stream, position, decode_hello(payload) if kind is Record.HELLO else payload))
+        found.append(
+            (stream, position, decode_hello(payload) if kind is StreamRecord.HELLO else payload)
+        )
     return found
 
 
@@ -183,7 +193,7 @@ STRANGERS = [
         for m in PAIRED
     ),
     Parser(
-        "pairing-frame", frame_of, (RemoteProtocolError, OSError), framed(Share("ab").to_bytes())
+        "pairing-frame", frame_of, (RemoteProtocolError, OSError), framed(KeyShare("ab").to_bytes())
     ),
     Parser(
         "pairing-address",
@@ -241,7 +251,7 @@ STRANGERS = [
         "stream-records",
         stream_records,
         (StreamRecordInvalid,),
-        encode_hello(bytes(16), [(1, Entry(False, 5, 9))]) + encode_window(1, 5, 9),
+        encode_hello(bytes(16), [(1, StreamEntry(False, 5, 9))]) + encode_window(1, 5, 9),
     ),
     Parser(
         "response-of-http",

@@ -87,7 +87,7 @@ class Nbd:
         return f"nbd+unix:///?socket={self.socket}"
 
     def count(self, verb: str) -> int:
-        """How often that was asked: Read, Write, Flush ..."""
+        """How often that was asked: Read, WriteAccess, Flush ..."""
         return self._log.read_text().count(f" {verb} id=")
 
     def bytes_read(self) -> int:

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hypervisor import Boot, MachineSpec, SpecInvalid, Wiring
-from hypervisor.libvirt.domain import Identity, domain_xml
+from hypervisor.libvirt.domain import DomainIdentity, domain_xml
 from satchel.errors import UsageError
 from tests.hypervisor.libvirtd import Libvirtd
 
@@ -62,10 +62,13 @@ PLAIN = domain_xml(SPEC, wiring(), BOOT, EMULATOR)
 
 
 def test_a_domain_is_named_for_its_machine_and_known_by_its_folder() -> None:
-    one, two = Identity.of(wiring(name="notes-12ab")), Identity.of(wiring("/run/r2", name="notes"))
+    one, two = (
+        DomainIdentity.of(wiring(name="notes-12ab")),
+        DomainIdentity.of(wiring("/run/r2", name="notes")),
+    )
     assert one.name.startswith("satchel-notes-12ab-")
-    assert Identity.of(wiring(name="notes-12ab")) == one
-    assert (one.uuid, one.uid) == dataclasses.astuple(Identity.of(wiring(name="other")))[1:]
+    assert DomainIdentity.of(wiring(name="notes-12ab")) == one
+    assert (one.uuid, one.uid) == dataclasses.astuple(DomainIdentity.of(wiring(name="other")))[1:]
     assert one.uuid != two.uuid
     assert one.uid != two.uid
     assert 0x70000000 <= one.uid < 0x7FFFFFFF

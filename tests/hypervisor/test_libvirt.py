@@ -24,7 +24,7 @@ from hypervisor import (
 )
 from hypervisor.choice import choose_driver
 from hypervisor.libvirt.daemon import Daemon
-from hypervisor.libvirt.domain import Identity
+from hypervisor.libvirt.domain import DomainIdentity
 from hypervisor.qemu.stream import StreamBroken, send
 from tests.conftest import requires
 from tests.hypervisor.libvirtd import LIBVIRT, PATIENCE, Libvirtd
@@ -42,7 +42,7 @@ def named(site: QemuSite, name: str) -> None:
 
 def name_of(site: QemuSite) -> str:
     """Of the domain that its machine is."""
-    return Identity.of(site.wiring).name
+    return DomainIdentity.of(site.wiring).name
 
 
 def read(machine: Machine, name: str) -> str:

@@ -11,10 +11,10 @@ import pytest
 
 from hypervisor import (
     FakeDriver,
+    HostOffer,
     LibvirtDriver,
     MachineSpec,
     MachineUnsupported,
-    Offer,
     QemuDriver,
     choose_driver,
     place,
@@ -63,9 +63,9 @@ def test_a_host_that_lacks_the_same_for_both_says_it_once() -> None:
 
 
 def test_an_offer_is_one_line_with_the_reason() -> None:
-    assert str(Offer.of(host("kvm", "tcg"))) == "runs machines under KVM"
-    assert str(Offer.of(host("tcg"))) == "emulates machines: KVM lacks kvm in this test"
-    nothing = Offer.of(host())
+    assert str(HostOffer.of(host("kvm", "tcg"))) == "runs machines under KVM"
+    assert str(HostOffer.of(host("tcg"))) == "emulates machines: KVM lacks kvm in this test"
+    nothing = HostOffer.of(host())
     assert nothing.accelerators == ()
     assert str(nothing).startswith("runs no machine: KVM lacks kvm in this test; emulation lacks")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hypervisor import Offer, QemuDriver
+from hypervisor import HostOffer, QemuDriver
 from hypervisor.qemu import kvm
 from tests.hypervisor.handed import Traveller, hand_first
 from tests.hypervisor.site import QemuSite
@@ -21,7 +21,7 @@ HANDED = Path(os.environ["SATCHEL_HANDED"])
 
 def test_the_probe_finds_a_kvm_that_runs_guests() -> None:
     assert kvm.lacking() == ""
-    offer = Offer.of(QemuDriver())
+    offer = HostOffer.of(QemuDriver())
     assert offer.accelerators == ("kvm", "tcg")
     assert str(offer) == "runs machines under KVM"
 

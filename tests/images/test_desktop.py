@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from client.device.settings import HOME
 from client.fronts import open_front
 from client.fronts.screen import Screen
+from client.platform.settings import HOME
 from client.session.journal import Journal
 from client.session.session import Session
 from images import Rehearsal

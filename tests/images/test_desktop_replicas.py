@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from client.device.settings import HOME
-from client.fronts.desktop import Desktop
+from client.fronts.desktop import DesktopFront
+from client.platform.settings import HOME
 from client.session.journal import Journal
 from client.session.session import Session
 from homeserver import Home, HomeSettings
@@ -101,7 +101,7 @@ def test_a_viewer_goes_on_when_the_leading_replica_is_gone(
         home.slow = 0.5
         for endpoint in (home, near):
             session.add(endpoint, OperationNumber(0))
-        desktop = Desktop(session)
+        desktop = DesktopFront(session)
         for number in range(EDITS):
             seconds = edit(desktop.port, text=f"{number} ", think=0.0)
             print(f"edit {number}: {seconds:.1f} s, operation {session.journal.last}")

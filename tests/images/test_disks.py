@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from cell import Cells
 from hypervisor import Boot, MachineSpec
 from images import BuiltImage, DiskImageInvalid, DiskRefused, ImageDamaged, Recipe, build, target
-from images.partitions import Layout, read_layout
+from images.partitions import DiskLayout, read_layout
 from images.recipe import RecipeInvalid
 from replay import agent_program
+from sandbox import Cells
 from satchel.errors import NotFoundError, SatchelError
 from tests.images.small_disk import GPT, MBR, MIB, WITH_SYSTEM, small_disk
 from tests.needs import requires
@@ -34,7 +34,7 @@ def made(folder: Path, disk: Path, **changes: object) -> BuiltImage:
     return build(recipe_of(disk, **changes), folder / "box", agent=agent_program())
 
 
-def layout_of(disk: Path) -> Layout:
+def layout_of(disk: Path) -> DiskLayout:
     with disk.open("rb") as file:
         return read_layout(file)
 

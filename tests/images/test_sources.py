@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from images import SourcesMissing
-from images.sources import KEYRING, Sources, host_sources
+from images.sources import KEYRING, PackageSources, host_sources
 from satchel.errors import UnsupportedError
 from tests.needs import requires
 
@@ -65,7 +65,7 @@ def test_another_release_is_had_from_the_same_places() -> None:
         f"deb [signed-by={KEYRING}] http://deb.example/debian trixie-updates main",
         f"deb [signed-by={KEYRING}] http://deb.example/security trixie-security main",
     )
-    other = Sources(lines, "trixie", ("Acquire::Retries 3;",)).of("bookworm")
+    other = PackageSources(lines, "trixie", ("Acquire::Retries 3;",)).of("bookworm")
     assert other.codename == "bookworm"
     assert other.lines == tuple(line.replace("trixie", "bookworm") for line in lines)
     assert other.options == ("Acquire::Retries 3;",)

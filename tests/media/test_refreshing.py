@@ -16,11 +16,11 @@ import pytest
 
 from chunkstore import Store, TableRoot, split_refs
 from images import Manifest
-from media import Media, Refresher, Signed, checkpoints_on, write_checkpoints
+from media import Media, Refresher, SignedManifest, checkpoints_on, write_checkpoints
 from replica import RESUME, Access, Profile, Run, encode_delta, encode_profile, observed
 from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE, OperationNumber
-from satchel.moments import written_now
+from satchel.timestamps import timestamp_now
 from tests.scripted import SPEC
 
 BLOCKS = SPEC.memory_bytes // BLOCK_SIZE
@@ -70,7 +70,7 @@ class Given:
         self.asked += len(split_refs(refs))
         return self.store.records(refs)
 
-    def _checkpoint(self, operation: int, device: bytes) -> Signed:
+    def _checkpoint(self, operation: int, device: bytes) -> SignedManifest:
         state = self.store.import_bytes(device)
         memory = self.store.import_bytes(bytes(self.memory))
         made = [encode_profile(self.profile), self.profile.working_set(self.read)]
@@ -78,7 +78,7 @@ class Given:
         manifest = Manifest(
             service="notes",
             parent=None,
-            created=written_now(),
+            created=timestamp_now(),
             operation=OperationNumber(operation),
             machine=SPEC.to_json(),
             adapter={"kind": "http", "port": 80, "stateful": True, "state": [], "read_only": []},
@@ -87,7 +87,7 @@ class Given:
             profile=learnt[0] if learnt else None,
             working_set=learnt[1] if learnt else None,
         )
-        return Signed(manifest, b"signature")
+        return SignedManifest(manifest, b"signature")
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_a_link_that_breaks_costs_nothing_of_what_has_come(given: Given) -> None
 
 
 def test_a_replica_that_runs_from_an_older_state_finds_it_on_the_medium(given: Given) -> None:
-    third = Signed(
+    third = SignedManifest(
         dataclasses.replace(given.second.manifest, operation=OperationNumber(3)), b"signature"
     )
     with Media.open(given.stick) as media:

@@ -15,8 +15,8 @@
 
 #include "chunkstore/core/os/env.h"
 #include "chunkstore/core/volume/block_map_file.h"
-#include "overlay/plugin/nbdkit_api.h"
-#include "overlay/plugin/volume.h"
+#include "volumes/plugin/nbdkit_api.h"
+#include "volumes/plugin/volume.h"
 #include "tests/native/forwarding.h"
 #include "tests/native/scratch.h"
 #include "tests/native/sim_disk.h"

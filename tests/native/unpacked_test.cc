@@ -3,7 +3,7 @@
 //
 // What is kept of frames is what was in them, whoever reads, writes or dies meanwhile. Run under
 // ThreadSanitizer as well.
-#include "overlay/plugin/unpacked.h"
+#include "volumes/plugin/unpacked.h"
 
 #include <gtest/gtest.h>
 

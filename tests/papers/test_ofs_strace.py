@@ -10,7 +10,7 @@ import pytest
 
 from papers.ofs.follow import Follower
 from papers.ofs.record import record
-from papers.ofs.strace import Begun, Call, Descriptor, calls, unescaped
+from papers.ofs.strace import Call, Descriptor, PendingCall, calls, unescaped
 from papers.ofs.trace import ABSENT, File, Kind
 from tests.needs import requires
 
@@ -51,7 +51,7 @@ REAL = r"""
 def test_a_call_that_others_interrupt_is_one_call() -> None:
     halves = [each for each in calls(REAL) if each.task == 21329 and each.name == "read"]
     assert halves == [
-        Begun(21329, 1795328019.437543, "read"),
+        PendingCall(21329, 1795328019.437543, "read"),
         Call(
             21329,
             1795328019.437543,

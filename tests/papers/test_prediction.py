@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from chunkstore import BlockState, Store
-from overlay import create_volume
 from papers.slingshot.figures import PARTS
 from papers.slingshot.prediction import WORKLOADS, accesses_of, learnt, learnt_before, least_stalls
 from papers.slingshot.world import make_origin
@@ -27,6 +26,7 @@ from papers.workloads.recording import (
 )
 from replica import IDLE, RESUME, STEADY
 from surrogate import Fetcher, Prefetcher, StoreSource
+from volumes import create_volume
 
 LIFE = Life("try", False, {"ram": 1000}, {"ram": {5: 1, 700: 2}})
 

@@ -164,7 +164,7 @@ def test_an_edit_takes_what_the_session_took_for_it(
     monkeypatch.setattr(workload, "QUIET_SECONDS", 0.0)
     with serve(app, short_path / "s", threads=2, max_body=1 << 10):
         done = workload.edits("vnc://127.0.0.1:5901", short_path / "s")
-        assert [next(done), next(done)] == [workload.Done("edit", 1.5, "a")] * 2
+        assert [next(done), next(done)] == [workload.TimedOperation("edit", 1.5, "a")] * 2
 
 
 def test_every_part_is_documented() -> None:

@@ -125,11 +125,11 @@ def test_what_a_desktop_says_early_is_no_part_of_its_answer() -> None:
     raw = early(other) + early(answer)
     whole = len(early(other))
     for size in (0, 3, whole - 1):
-        assert rfb.EarlyAnswers().take(raw[:size]) == b""
+        assert rfb.DesktopPreviewReader().take(raw[:size]) == b""
     for end in (whole, len(raw) - 1):
-        assert rfb.EarlyAnswers().take(raw[:end]) == other
+        assert rfb.DesktopPreviewReader().take(raw[:end]) == other
     for response in (raw + b"SATL", raw + other):
-        assert rfb.EarlyAnswers().take(response) == answer
+        assert rfb.DesktopPreviewReader().take(response) == answer
         reader = adapters.EARLY["rfb"]()
         said = [reader.take(bytes([byte])) for byte in response]
         assert [(n, told) for n, told in enumerate(said) if told] == [

@@ -28,7 +28,7 @@ from replay import (
     ServiceTimeout,
     agent_program,
 )
-from replay.frames import Frame, FrameReader, FrameStatus, FrameType
+from replay.frames import AgentFrame, FrameReader, FrameStatus, FrameType
 from satchel.errors import UsageError
 from tests.conftest import requires
 from tests.replay.agents import RunningAgent, body, http, running_agent
@@ -43,7 +43,7 @@ def raw_socket(agent: RunningAgent) -> socket.socket:
     return connection
 
 
-def ask(connection: socket.socket, data: bytes) -> Frame:
+def ask(connection: socket.socket, data: bytes) -> AgentFrame:
     """The first frame that comes after `data` was sent."""
     reader = FrameReader()
     connection.sendall(data)
@@ -305,10 +305,10 @@ def _try_execute(
 
 @pytest.mark.parametrize("cut", [1, 20, 60, 1000])
 def test_a_host_that_died_in_the_middle_of_a_frame(agent: RunningAgent, cut: int) -> None:
-    frame = Frame(FrameType.EXECUTE, id=1, number=1, payload=bytes(1 << 16)).encode()
+    frame = AgentFrame(FrameType.EXECUTE, id=1, number=1, payload=bytes(1 << 16)).encode()
     with raw_socket(agent) as connection:
         connection.sendall(frame[:cut])
-        assert ask(connection, Frame(FrameType.HELLO, id=2).encode()).id == 2
+        assert ask(connection, AgentFrame(FrameType.HELLO, id=2).encode()).id == 2
 
 
 def test_garbage_is_skipped(agent: RunningAgent) -> None:
@@ -316,24 +316,28 @@ def test_garbage_is_skipped(agent: RunningAgent) -> None:
     with raw_socket(agent) as connection:
         for number in range(20):
             garbage = noise.randbytes(noise.randrange(1 << 14))
-            reply = ask(connection, garbage + Frame(FrameType.HELLO, id=number).encode())
+            reply = ask(connection, garbage + AgentFrame(FrameType.HELLO, id=number).encode())
             assert (reply.type, reply.id) == (0x81, number)
 
 
 def test_a_frame_inside_a_payload_is_not_obeyed(agent: RunningAgent, short_path: Path) -> None:
-    trap = Frame(FrameType.RUN, 9, timeout_ms=9000, payload=b"touch\0%b/trap" % bytes(short_path))
-    outer = Frame(FrameType.EXECUTE, 1, timeout_ms=1, number=5, payload=trap.encode())
+    trap = AgentFrame(
+        FrameType.RUN, 9, timeout_ms=9000, payload=b"touch\0%b/trap" % bytes(short_path)
+    )
+    outer = AgentFrame(FrameType.EXECUTE, 1, timeout_ms=1, number=5, payload=trap.encode())
     with raw_socket(agent) as connection:
         half = outer.encode()[: -20 - len(trap.payload)]
         assert ask(connection, outer.encode() + half).id == 1
-        assert ask(connection, Frame(FrameType.HELLO, id=2).encode()).id == 2
-        assert ask(connection, Frame(FrameType.RUN, 3, timeout_ms=9000, payload=b"true").encode())
+        assert ask(connection, AgentFrame(FrameType.HELLO, id=2).encode()).id == 2
+        assert ask(
+            connection, AgentFrame(FrameType.RUN, 3, timeout_ms=9000, payload=b"true").encode()
+        )
     assert not (short_path / "trap").exists()
 
 
 def test_an_unknown_request_is_refused(agent: RunningAgent) -> None:
     with raw_socket(agent) as connection:
-        reply = ask(connection, Frame(77, id=3).encode())
+        reply = ask(connection, AgentFrame(77, id=3).encode())
         assert (reply.type, reply.status) == (77 | 0x80, FrameStatus.BAD_REQUEST)
 
 
@@ -406,7 +410,7 @@ def test_it_refuses_to_be_anything_but_pid_1() -> None:
 
 
 def test_no_operation_has_number_zero(agent: RunningAgent) -> None:
-    frame = Frame(FrameType.EXECUTE, id=1, number=0, timeout_ms=100)
+    frame = AgentFrame(FrameType.EXECUTE, id=1, number=0, timeout_ms=100)
     with raw_socket(agent) as connection:
         assert ask(connection, frame.encode()).status == FrameStatus.BAD_REQUEST
 

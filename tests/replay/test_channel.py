@@ -13,19 +13,19 @@ from pathlib import Path
 import pytest
 
 from replay import AgentChannel, AgentFailed, AgentGone, AgentTimeout, Operation
-from replay.frames import REPLY_BIT, Frame, FrameReader, FrameType
+from replay.frames import REPLY_BIT, AgentFrame, FrameReader, FrameType
 from satchel.errors import UsageError
 from satchel.ids import OperationNumber
 
 OPERATION = Operation(OperationNumber(1), 5, 6, b"request")
 STATUS = b"ready=1\nexecuting=0\nrestarts=0\n"
 
-Answer = Callable[[Frame], bytes]
+Answer = Callable[[AgentFrame], bytes]
 
 
-def reply(request: Frame, payload: bytes = b"", **fields: int) -> bytes:
+def reply(request: AgentFrame, payload: bytes = b"", **fields: int) -> bytes:
     answer = {"id": request.id, "number": request.number, **fields}
-    return Frame(request.type | REPLY_BIT, payload=payload, **answer).encode()
+    return AgentFrame(request.type | REPLY_BIT, payload=payload, **answer).encode()
 
 
 @contextmanager
@@ -48,9 +48,9 @@ def guest(answer: Answer) -> Iterator[AgentChannel]:
 
 
 def test_execute_carries_the_operation() -> None:
-    seen: list[Frame] = []
+    seen: list[AgentFrame] = []
 
-    def answer(frame: Frame) -> bytes:
+    def answer(frame: AgentFrame) -> bytes:
         seen.append(frame)
         return reply(frame, b"response")
 
@@ -64,7 +64,7 @@ def test_execute_carries_the_operation() -> None:
 def test_late_answers_are_not_taken_for_new_ones() -> None:
     pending: list[bytes] = []
 
-    def answer(frame: Frame) -> bytes:
+    def answer(frame: AgentFrame) -> bytes:
         if frame.type == FrameType.RUN:
             pending.append(reply(frame, b"late", number=9))
             return b""
@@ -72,7 +72,7 @@ def test_late_answers_are_not_taken_for_new_ones() -> None:
 
     with guest(answer) as channel:
         with pytest.raises(AgentTimeout):
-            channel._request(Frame(FrameType.RUN, 0), 0.1)
+            channel._request(AgentFrame(FrameType.RUN, 0), 0.1)
         assert channel.hello(60).ready
 
 
@@ -84,9 +84,9 @@ def test_garbage_between_answers_is_skipped() -> None:
 
 
 def test_a_silent_guest_is_asked_again_until_the_time_is_up() -> None:
-    asked: list[Frame] = []
+    asked: list[AgentFrame] = []
 
-    def answer(frame: Frame) -> bytes:
+    def answer(frame: AgentFrame) -> bytes:
         asked.append(frame)
         return reply(frame, STATUS) if len(asked) == 2 else b""
 
@@ -110,7 +110,7 @@ def test_an_answer_for_another_operation_is_refused() -> None:
 
 
 def test_an_unknown_status_is_refused_and_its_words_are_harmless() -> None:
-    def answer(frame: Frame) -> bytes:
+    def answer(frame: AgentFrame) -> bytes:
         return reply(frame, b"\x1b[2Jboo\n" + b"x" * 9000, status=999)
 
     with guest(answer) as channel, pytest.raises(AgentFailed) as caught:
@@ -137,7 +137,7 @@ def test_closing_ends_a_request_under_way() -> None:
 
 
 def test_requests_wait_for_each_other() -> None:
-    def answer(frame: Frame) -> bytes:
+    def answer(frame: AgentFrame) -> bytes:
         time.sleep(0.05)
         return reply(frame, STATUS)
 

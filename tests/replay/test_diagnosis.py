@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from replay import AgentChannel, Cause, Operation, Response, adapters, examine
-from replay.diagnosis import Evidence, judge
+from replay.diagnosis import ResponseEvidence, judge
 from satchel.ids import OperationNumber
 from tests.replay.agents import running_agent
 
@@ -122,7 +122,9 @@ def test_a_service_that_does_the_same_twice_has_no_difference() -> None:
 
 
 def test_a_number_that_is_no_moment_is_not_taken_for_one() -> None:
-    seen = Evidence(b"took 13 steps", b"took 17 steps", b"took 19 steps", b"took 11 steps", 0)
+    seen = ResponseEvidence(
+        b"took 13 steps", b"took 17 steps", b"took 19 steps", b"took 11 steps", 0
+    )
     assert judge(operation(), seen)[0] is Cause.RANDOMNESS
 
 

@@ -8,9 +8,9 @@ import pytest
 
 import replay
 from replay import MAX_PAYLOAD, frames
-from replay.frames import Frame, FrameReader, FrameStatus, FrameType
+from replay.frames import AgentFrame, FrameReader, FrameStatus, FrameType
 
-FRAME = Frame(
+FRAME = AgentFrame(
     FrameType.EXECUTE,
     id=0x01020304,
     timeout_ms=5000,
@@ -30,7 +30,7 @@ GOLDEN = bytes.fromhex(
 HEADER = (Path(replay.__file__).parent / "agent" / "frame.h").read_text()
 
 
-def read(data: bytes, step: int = 1 << 20) -> list[Frame]:
+def read(data: bytes, step: int = 1 << 20) -> list[AgentFrame]:
     reader = FrameReader()
     return [f for at in range(0, len(data), step) for f in reader.feed(data[at : at + step])]
 
@@ -49,12 +49,12 @@ def test_payloads_of_special_bytes_survive() -> None:
     noise = random.Random(2)
     for _ in range(300):
         payload = bytes(noise.choices(b"\xc0\xdb\xdc\xdd\x00", k=noise.randrange(40)))
-        frame = Frame(FrameType.RUN, id=1, payload=payload)
+        frame = AgentFrame(FrameType.RUN, id=1, payload=payload)
         assert read(frame.encode()) == [frame]
 
 
 def test_a_frame_in_a_payload_is_not_a_frame() -> None:
-    outer = Frame(FrameType.EXECUTE, id=1, payload=FRAME.encode() * 2)
+    outer = AgentFrame(FrameType.EXECUTE, id=1, payload=FRAME.encode() * 2)
     assert read(outer.encode()) == [outer]
     assert read(outer.encode()[:-1] + FRAME.encode()) == [outer, FRAME]
 

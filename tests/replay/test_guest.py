@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from replay import AgentChannel, Operation, adapters
-from replay.frames import Frame, FrameType
+from replay.frames import AgentFrame, FrameType
 from satchel.ids import OperationNumber
 from tests.conftest import requires
 from tests.replay.agents import body, http
@@ -48,7 +48,7 @@ def counted(channel: AgentChannel, operation: Operation) -> int:
 
 def half_a_frame_and_gone(port: Path) -> None:
     """What a host leaves that dies while it sends."""
-    frame = Frame(FrameType.EXECUTE, id=1, number=1, payload=bytes(50_000)).encode()
+    frame = AgentFrame(FrameType.EXECUTE, id=1, number=1, payload=bytes(50_000)).encode()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(port))
         connection.sendall(frame[:30_000])

@@ -22,9 +22,9 @@ import pytest
 from replay import AgentChannel, StreamRelay
 from replay.stream_records import (
     PAYLOAD_LIMIT,
-    Entry,
-    Record,
     RecordReader,
+    StreamEntry,
+    StreamRecord,
     StreamRecordInvalid,
     decode_hello,
     encode,
@@ -267,9 +267,9 @@ def test_another_conversation_may_use_the_same_numbers_at_once(short_path: Path)
     with serving(Echo) as port, guest(short_path, port) as made:
         for conversation in (b"a" * 16, b"b" * 16, b"c" * 16):
             host = Hostile(made)
-            begin = encode_hello(conversation, []), encode(Record.OPEN, 1, 1 << 20, port=port)
-            host.says(*begin, encode(Record.DATA, 1, 0, conversation))
-            assert host.hears(Record.DATA) == (1, 0, conversation)
+            begin = encode_hello(conversation, []), encode(StreamRecord.OPEN, 1, 1 << 20, port=port)
+            host.says(*begin, encode(StreamRecord.DATA, 1, 0, conversation))
+            assert host.hears(StreamRecord.DATA) == (1, 0, conversation)
             host.carrier.close()
 
 
@@ -294,12 +294,12 @@ class Hostile:
         self.carrier = made.carrier()
         self.carrier.settimeout(WAITS)
         self._reader = RecordReader()
-        self._records: list[tuple[Record, int, int, bytes]] = []
+        self._records: list[tuple[StreamRecord, int, int, bytes]] = []
 
     def says(self, *records: bytes) -> None:
         self.carrier.sendall(b"".join(records))
 
-    def hears(self, kind: Record) -> tuple[int, int, bytes]:
+    def hears(self, kind: StreamRecord) -> tuple[int, int, bytes]:
         """The next record of that kind: stream, position, payload."""
         while True:
             for index, (found, stream, position, payload) in enumerate(self._records):
@@ -315,12 +315,12 @@ class Hostile:
 @pytest.mark.parametrize(
     "lie",
     [
-        lambda port: encode(Record.DATA, 1, 5, b"a gap"),
-        lambda port: encode(Record.DATA, 1, (1 << 64) - 2, b"round the corner"),
-        lambda port: encode(Record.END, 1, 7),
+        lambda port: encode(StreamRecord.DATA, 1, 5, b"a gap"),
+        lambda port: encode(StreamRecord.DATA, 1, (1 << 64) - 2, b"round the corner"),
+        lambda port: encode(StreamRecord.END, 1, 7),
         lambda port: encode_window(1, 1 << 40, 1 << 41),
-        lambda port: encode(Record.WINDOW, 1, 0, b"short"),
-        lambda port: encode(Record.OPEN, 1, 100, port=port),
+        lambda port: encode(StreamRecord.WINDOW, 1, 0, b"short"),
+        lambda port: encode(StreamRecord.OPEN, 1, 100, port=port),
     ],
 )
 def test_a_lie_about_a_stream_ends_that_stream_and_no_other(
@@ -330,12 +330,12 @@ def test_a_lie_about_a_stream_ends_that_stream_and_no_other(
         host = Hostile(made)
         host.says(encode_hello(b"c" * 16, []))
         for stream in (1, 2):
-            host.says(encode(Record.OPEN, stream, 1 << 20, port=port))
-            assert host.hears(Record.WINDOW)[0] == stream
+            host.says(encode(StreamRecord.OPEN, stream, 1 << 20, port=port))
+            assert host.hears(StreamRecord.WINDOW)[0] == stream
         host.says(lie(port))
-        assert host.hears(Record.RESET)[0] == 1
-        host.says(encode(Record.DATA, 2, 0, b"good"))
-        assert host.hears(Record.DATA) == (2, 0, b"good")
+        assert host.hears(StreamRecord.RESET)[0] == 1
+        host.says(encode(StreamRecord.DATA, 2, 0, b"good"))
+        assert host.hears(StreamRecord.DATA) == (2, 0, b"good")
         assert made.agent.hello()
 
 
@@ -353,18 +353,18 @@ def test_a_host_that_sends_more_than_it_may_fills_no_memory(short_path: Path) ->
     piece = bytes(PAYLOAD_LIMIT)
     with serving(Silent) as port, guest(short_path, port) as made:
         host = Hostile(made)
-        host.says(encode_hello(b"c" * 16, []), encode(Record.OPEN, 1, 1 << 20, port=port))
+        host.says(encode_hello(b"c" * 16, []), encode(StreamRecord.OPEN, 1, 1 << 20, port=port))
         for position in range(0, 64 << 20, len(piece)):
-            host.says(encode(Record.DATA, 1, position, piece))
-        assert host.hears(Record.RESET)[0] == 1
+            host.says(encode(StreamRecord.DATA, 1, position, piece))
+        assert host.hears(StreamRecord.RESET)[0] == 1
         WAKE.set()
 
 
 @pytest.mark.parametrize(
     "noise",
     [
-        encode(Record.DATA, 1, 0, b"before a hello"),
-        encode(Record.HELLO, payload=b"short"),
+        encode(StreamRecord.DATA, 1, 0, b"before a hello"),
+        encode(StreamRecord.HELLO, payload=b"short"),
         encode_hello(b"c" * 16, []) * 2,
         struct.pack("<IBBHIIQ", PAYLOAD_LIMIT + 1, 3, 0, 0, 1, 0, 0),
         b"\xff" * 4096,
@@ -375,7 +375,7 @@ def test_an_agent_leaves_a_host_that_makes_no_sense_and_takes_the_next(
 ) -> None:
     with serving(Echo) as port, guest(short_path, port) as made:
         host = Hostile(made)
-        host.hears(Record.HELLO)
+        host.hears(StreamRecord.HELLO)
         host.says(noise)
         made.attach()
         program = made.stream(port)
@@ -388,9 +388,13 @@ def test_random_records_do_no_harm(short_path: Path) -> None:
     with serving(Echo) as port, guest(short_path, port) as made:
         for _ in range(40):
             host = Hostile(made)
-            records = [encode_hello(b"c" * 16, [(luck.randrange(5), Entry(False, 0, 1 << 16))])]
+            records = [
+                encode_hello(b"c" * 16, [(luck.randrange(5), StreamEntry(False, 0, 1 << 16))])
+            ]
             for _ in range(30):
-                kind = luck.choice([kind for kind in Record if kind is not Record.HELLO])
+                kind = luck.choice(
+                    [kind for kind in StreamRecord if kind is not StreamRecord.HELLO]
+                )
                 position = luck.choice([0, 1, 5, 1 << 20, (1 << 64) - 1])
                 payload = luck.randbytes(luck.choice([0, 1, 8, 100]))
                 records.append(encode(kind, luck.randrange(5), position, payload, port=port))
@@ -404,16 +408,16 @@ def test_random_records_do_no_harm(short_path: Path) -> None:
 
 
 GOLDEN = {
-    encode(Record.OPEN, 7, 4096, port=6379): (
+    encode(StreamRecord.OPEN, 7, 4096, port=6379): (
         "00000000 02 00 eb18 07000000 00000000 0010000000000000"
     ),
-    encode(Record.DATA, 7, 3, b"ab"): (
+    encode(StreamRecord.DATA, 7, 3, b"ab"): (
         "02000000 03 00 0000 07000000 00000000 0300000000000000 6162"
     ),
     encode_window(7, 5, 9): (
         "08000000 06 00 0000 07000000 00000000 0500000000000000 0900000000000000"
     ),
-    encode_hello(b"0123456789abcdef", [(7, Entry(True, 5, 9))]): (
+    encode_hello(b"0123456789abcdef", [(7, StreamEntry(True, 5, 9))]): (
         "28000000 01 00 0000 00000000 00000000 0000000000000000"
         "30313233343536373839616263646566 07000000 01000000 0500000000000000 0900000000000000"
     ),

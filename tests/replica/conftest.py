@@ -9,10 +9,10 @@ import pytest
 
 from chunkstore import Store, TableRoot
 from hypervisor import Boot, FakeDriver
-from overlay import Volume, create_volume, local_resolver
-from replica import Frozen, Replica
+from replica import MachineSnapshot, Replica
 from satchel.ids import ZERO_REF, ReplicaId
 from tests.scripted import SPEC, scripted_driver
+from volumes import Volume, create_volume, local_resolver
 
 NO_BOOT = Boot(Path("/none"), Path("/none"), "")
 
@@ -46,7 +46,7 @@ class Bench:
         replica.boot({"disk0": disk}, NO_BOOT, local_resolver(self.store))
         return replica
 
-    def resume(self, replica: Replica, frozen: Frozen) -> Replica:
+    def resume(self, replica: Replica, frozen: MachineSnapshot) -> Replica:
         replica.resume(frozen, local_resolver(self.store), self.store.read)
         return replica
 

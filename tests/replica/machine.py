@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from cell import Cells
 from chunkstore import Store
 from hypervisor import Driver, QemuDriver
-from overlay import Resolver, local_resolver
-from replica import Frozen, Replica
+from replica import MachineSnapshot, Replica
+from sandbox import Cells
 from satchel.ids import ReplicaId
 from tests.machines import NotesCheckpoint
+from volumes import Resolver, local_resolver
 
 
 @contextlib.contextmanager
@@ -20,7 +20,7 @@ def resumed(
     notes: NotesCheckpoint,
     store: Store,
     run_dir: Path,
-    frozen: Frozen | None = None,
+    frozen: MachineSnapshot | None = None,
     resolver: Resolver | None = None,
     driver: Driver | None = None,
 ) -> Iterator[Replica]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chunkstore import Store
-from replica import DeltaInvalid, Frozen, Run, decode_delta, delta_between, encode_delta
+from replica import DeltaInvalid, MachineSnapshot, Run, decode_delta, delta_between, encode_delta
 from satchel.errors import SatchelError
 from satchel.ids import BLOCK_SIZE, OperationNumber
 
@@ -53,7 +53,7 @@ def test_a_delta_between_two_states_makes_the_one_of_the_other(
             content[number] = luck.choice([bytes(BLOCK_SIZE), luck.randbytes(BLOCK_SIZE)])
         later = {"ram": store.import_bytes(b"".join(content))}
         device = store.import_bytes(b"device")
-        frozen = Frozen(OperationNumber(0), device, later)
+        frozen = MachineSnapshot(OperationNumber(0), device, later)
         data = delta_between(store, earlier, frozen, hasty=hasty)
         found = decode_delta(data, {"ram": 64})
         assert found.device_state == b"device"

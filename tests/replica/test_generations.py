@@ -5,13 +5,13 @@
 from pathlib import Path
 
 from chunkstore import Store
-from overlay import Resolver, Volume
-from replica import Frozen
+from replica import MachineSnapshot
 from satchel.ids import CHUNK_REF_SIZE
 from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
 from tests.replica.machine import check_file_system, resumed
 from tests.replica.notebook import http, notebook
+from volumes import Resolver, Volume
 
 GENERATIONS = 10
 OPERATIONS = 8
@@ -48,7 +48,7 @@ def test_ten_generations_are_as_one(
         digest = control.digest(state)
         check_file_system(control)
 
-    frozen: Frozen = notes_checkpoint.frozen
+    frozen: MachineSnapshot = notes_checkpoint.frozen
     seen: list[bytes] = []
     for generation in range(GENERATIONS):
         here = Store.create(tmp_path / f"store-{generation}")

@@ -8,7 +8,7 @@ import pytest
 
 from chunkstore import Store
 from hypervisor import Driver, LibvirtDriver, QemuDriver
-from replica import Frozen
+from replica import MachineSnapshot
 from tests.hypervisor.libvirtd import LIBVIRT, Libvirtd
 from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
@@ -37,7 +37,7 @@ def test_generations_under_both_drivers_are_as_one(
         expected = [control.execute(notebook(number)).payload for number in range(1, last + 1)]
         expected.append(control.execute(http(last + 1, "GET", "/export")).payload)
         digest = control.digest(state)
-    frozen: Frozen = notes_checkpoint.frozen
+    frozen: MachineSnapshot = notes_checkpoint.frozen
     seen: list[bytes] = []
     for name, driver in drivers.items():
         here = Store.create(tmp_path / name)

@@ -4,8 +4,8 @@
 
 import threading
 
-from overlay import Volume
 from replica import RESUME, STEADY, Access, Recorder, recorder
+from volumes import Volume
 
 
 class Watch:

@@ -19,15 +19,22 @@ from hypervisor import (
     RamMount,
     RamMountFailed,
 )
-from overlay import Volume, VolumeServer, local_resolver
 from replay import OperationGap
-from replica import Frozen, Replica, ReplicaFailed, ReplicaState, WrongGuest, WrongReplicaState
+from replica import (
+    MachineSnapshot,
+    Replica,
+    ReplicaFailed,
+    ReplicaState,
+    WrongGuest,
+    WrongReplicaState,
+)
 from satchel.errors import SatchelError
 from satchel.ids import OperationNumber
 from tests.needs import requires
 from tests.replica.conftest import Bench
 from tests.scripted import ScriptedGuest, body, operation
 from tests.waiting import eventually
+from volumes import Volume, VolumeServer, local_resolver
 
 pytestmark = requires("nbdkit", "nbdfuse", "fuse")
 
@@ -169,7 +176,7 @@ def test_stop_ends_a_start_under_way(bench: Bench) -> None:
 
 def test_a_guest_at_another_operation_than_its_checkpoint_says(bench: Bench) -> None:
     frozen = bench.boot(bench.replica()).checkpoint()
-    lie = Frozen(OperationNumber(7), frozen.device_state, frozen.volumes)
+    lie = MachineSnapshot(OperationNumber(7), frozen.device_state, frozen.volumes)
     with pytest.raises(WrongGuest, match="at operation 0, not 7"):
         bench.resume(bench.replica(), lie)
     assert bench.left() == ["r0"]
@@ -190,7 +197,9 @@ def test_a_device_state_of_another_memory(bench: Bench) -> None:
     replica.execute(operation(1))
     after = replica.checkpoint()
     with pytest.raises(DeviceStateRefused):
-        bench.resume(bench.replica(), Frozen(before.operation, before.device_state, after.volumes))
+        bench.resume(
+            bench.replica(), MachineSnapshot(before.operation, before.device_state, after.volumes)
+        )
     assert bench.left() == ["r0"]
 
 
@@ -304,7 +313,7 @@ def test_memory_that_cannot_be_written_back_is_the_end(
 
 def test_checkpoints_and_operations_from_many_threads(bench: Bench) -> None:
     replica = bench.boot(bench.replica())
-    frozen: list[Frozen] = []
+    frozen: list[MachineSnapshot] = []
 
     def take() -> None:
         for _ in range(3):

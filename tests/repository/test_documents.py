@@ -123,7 +123,7 @@ def test_commands_within_sentences_are_commands_with_these_options() -> None:
             if not any(all(f"`{option}`" in text for option in options) for text in found):
                 wrong.append(f"{page}: {said}")
     assert looked > 200
-    first_line_of_a_format = "surrogate/tenants/banned.py: satchel-surrogate banned 1"
+    first_line_of_a_format = "surrogate/tenants/ban_list.py: satchel-surrogate banned 1"
     assert wrong == [first_line_of_a_format]
 
 

@@ -26,7 +26,7 @@ DAEMON = {"flask", "httpx", "prometheus_client", "qemu", "waitress"}
 """What no command needs that works alone or asks a daemon."""
 
 OF_MACHINES = {
-    *("chunkstore", "guestfiles", "hypervisor", "images", "overlay", "replica", "shares"),
+    *("chunkstore", "guestshares", "hypervisor", "images", "volumes", "replica", "shares"),
 }
 """What no command needs that only asks about services."""
 

@@ -20,7 +20,9 @@ SOURCE_NAMES = (
 )
 NO_HEADER = {Path("pyproject.toml")}
 FILE_LINES = 600
-LONG_FILES: dict[str, str] = {}
+LONG_FILES: dict[str, str] = {
+    "shares/protocol/home_machine.py": "one state machine: each transition needs the same records",
+}
 """Files of more than FILE_LINES lines, each with the reason why it is one file."""
 FUNCTION_LINES = 70
 VAGUE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc", "base"}

@@ -13,7 +13,7 @@ from tests.repository.tree import ROOT
 HANGS = '''
 import threading
 import pytest
-from shares.fuse import Session, SessionOptions
+from shares.fuse import MountSession, SessionOptions
 from tests.shares.fuse.passthrough import Passthrough
 from tests.conftest import *
 
@@ -27,7 +27,7 @@ class Silent(Passthrough):
 
 @pytest.fixture
 def mounted(tmp_path):
-    session = Session(Silent(tmp_path), tmp_path, SessionOptions())
+    session = MountSession(Silent(tmp_path), tmp_path, SessionOptions())
     thread = threading.Thread(target=session.run)
     thread.start()
     yield tmp_path

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a peer may ask at once."""
 
-from satchel.backlog import Backlog
+from satchel.inflight import InflightRequests
 
 
 def test_so_many_requests_and_so_many_bytes_and_no_more() -> None:
-    backlog = Backlog(2, 100)
+    backlog = InflightRequests(2, 100)
     assert backlog.asked(10) and backlog.asked(90)
     assert not backlog.asked(0)
     backlog.answered(0)

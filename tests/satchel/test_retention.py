@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from satchel.errors import UsageError
-from satchel.retention import Policy, select
+from satchel.retention import RetentionPolicy, select
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -25,7 +25,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def kept(versions: list[datetime], **rules: int) -> list[datetime]:
-    return [v for v, why in select(versions, lambda t: t, Policy(**rules)) if why]
+    return [v for v, why in select(versions, lambda t: t, RetentionPolicy(**rules)) if why]
 
 
 def days(*numbers: int) -> list[datetime]:
@@ -61,7 +61,7 @@ def test_each_period() -> None:
 
 
 def test_rules_add_up_and_are_told() -> None:
-    chosen = select(days(0, 1, 2, 31), lambda t: t, Policy(last=1, daily=2, monthly=2))
+    chosen = select(days(0, 1, 2, 31), lambda t: t, RetentionPolicy(last=1, daily=2, monthly=2))
     assert [(t, why) for t, why in chosen] == [
         (days(31)[0], ("last", "daily", "monthly")),
         (days(2)[0], ("daily", "monthly")),
@@ -71,7 +71,7 @@ def test_rules_add_up_and_are_told() -> None:
 
 
 def test_of_one_moment_the_later_one_is_newer() -> None:
-    chosen = select(["a", "b", "c"], lambda _: START, Policy(last=1))
+    chosen = select(["a", "b", "c"], lambda _: START, RetentionPolicy(last=1))
     assert chosen == [("c", ("last",)), ("b", ()), ("a", ())]
 
 
@@ -85,9 +85,9 @@ def test_days_are_those_of_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_policies_that_cannot_be_meant() -> None:
     with pytest.raises(UsageError, match="keep-daily"):
-        Policy(daily=-2)
-    assert Policy().empty
-    assert not Policy(yearly=-1).empty
+        RetentionPolicy(daily=-2)
+    assert RetentionPolicy().empty
+    assert not RetentionPolicy(yearly=-1).empty
 
 
 def test_whatever_is_kept() -> None:
@@ -98,7 +98,9 @@ def test_whatever_is_kept() -> None:
             START + timedelta(hours=dice.randrange(3000)) for _ in range(dice.randrange(50))
         ]
         last, daily, monthly = (dice.randrange(8) for _ in range(3))
-        chosen = select(versions, lambda t: t, Policy(last=last, daily=daily, monthly=monthly))
+        chosen = select(
+            versions, lambda t: t, RetentionPolicy(last=last, daily=daily, monthly=monthly)
+        )
         assert sorted(v for v, _ in chosen) == sorted(versions)
         stays = [v for v, why in chosen if why]
         if versions and (last or daily or monthly):

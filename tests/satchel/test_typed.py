@@ -10,7 +10,7 @@ from typing import Any, NewType
 import pytest
 
 from satchel.errors import UsageError
-from satchel.typed import Form, Mistyped
+from satchel.typed import Form, TypeMismatch
 
 Number = NewType("Number", int)
 
@@ -54,7 +54,7 @@ def test_golden_forms() -> None:
 
 def test_only_objects_may_lack_what_has_a_default() -> None:
     assert Form().typed({"number": 3}, Inner, "it") == Inner(Number(3))
-    with pytest.raises(Mistyped, match="must have 2 values"):
+    with pytest.raises(TypeMismatch, match="must have 2 values"):
         Form(lists=True).typed([3], Inner, "it")
 
 
@@ -75,5 +75,5 @@ def test_only_objects_may_lack_what_has_a_default() -> None:
     ids=repr,
 )
 def test_anything_else_is_refused_and_says_where(value: Any, hint: Any, where: str) -> None:
-    with pytest.raises(Mistyped, match=where):
+    with pytest.raises(TypeMismatch, match=where):
         Form(lists=True).typed(value, hint, "it")

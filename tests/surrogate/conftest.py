@@ -17,14 +17,14 @@ import pytest
 from chunkstore import Store, TableRoot
 from hypervisor import Boot, FakeDriver
 from images import Manifest
-from overlay import local_resolver
 from replica import Replica, encode_working_set
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
-from satchel.moments import written
+from satchel.timestamps import format_timestamp
 from surrogate import Host, SurrogateSettings
 from surrogate.replicas.hosted import HostedReplica
 from tests.scripted import SPEC, operation, scripted_driver
 from tests.surrogate.sources import StoreSource
+from volumes import local_resolver
 from wire import CreateReplica, Server, SourceAddress, chunk_routes, install_errors, serve
 
 ADAPTER = {"kind": "http", "port": 8080, "stateful": True, "state": [], "read_only": []}
@@ -65,7 +65,7 @@ def make_origin(folder: Path) -> Origin:
         Manifest(
             service="notes",
             parent=None,
-            created=written(datetime.now(UTC)),
+            created=format_timestamp(datetime.now(UTC)),
             operation=OperationNumber(EXECUTED),
             machine=SPEC.to_json(),
             adapter=ADAPTER,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from satchel.ids import ChunkRef
-from surrogate.fetching import Dispatch, Key, Prior, Schedule, Standing
+from surrogate.fetching import Dispatch, Key, Prior, Schedule, SourceState
 from wire import Priority
 
 
@@ -42,7 +42,7 @@ class Link:
     bytes: int = 0
 
     def __post_init__(self) -> None:
-        self.standing = Standing(self.name, Prior(hits=self.hits))
+        self.standing = SourceState(self.name, Prior(hits=self.hits))
 
 
 class World:

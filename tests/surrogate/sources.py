@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from chunkstore import Below, Store, records_below, split_refs
-from overlay import Volume, create_volume
+from chunkstore import PageRange, Store, records_below, split_refs
 from satchel.errors import UnavailableError
 from satchel.ids import ChunkRef
 from surrogate.fetching import Fetcher, Prior
 from tests.chunkstore.content import noise
+from volumes import Volume, create_volume
 from wire import Priority
 
 Spoil = Callable[[bytes], bytes]
@@ -54,7 +54,7 @@ class StoreSource:
         self.urgency.append(priority)
         return self._answer(priority, lambda: self.store.records(refs))
 
-    def below(self, places: Sequence[Below], priority: Priority, silence: float) -> bytes:
+    def below(self, places: Sequence[PageRange], priority: Priority, silence: float) -> bytes:
         self.places.append(sum(place.count for place in places))
         self.urgency.append(priority)
         return self._answer(priority, lambda: records_below(self.store.records, places))

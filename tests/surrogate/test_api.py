@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from replay import Early, Response, answers_in, encode_operations, responses_in
+from replay import AnswerPreview, Response, answers_in, encode_operations, responses_in
 from replica import Run, encode_working_set
 from satchel.errors import (
     CapacityError,
@@ -87,7 +87,7 @@ def test_early_answers_come_to_who_asks_for_them_and_cost_nothing_twice(
     said, asked = EARLY, operation(4, "/early")
     response = Response(asked.number, said)
     data = client.post_bytes("/v1/replicas/r1/operations?early=1", asked.encode())
-    assert list(answers_in([data])) == [Early(asked.number, said), response]
+    assert list(answers_in([data])) == [AnswerPreview(asked.number, said), response]
     assert data.count(said) == 1
     again = client.post_bytes("/v1/replicas/r1/operations", asked.encode())
     assert list(responses_in([again])) == [response]

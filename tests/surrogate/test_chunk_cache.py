@@ -13,7 +13,6 @@ import pytest
 
 from caching import POLICIES, MakePolicy, ThreeQueues
 from chunkstore import BlockState, Store, StoreFull, name_blocks
-from overlay import Volume, create_volume
 from satchel.ids import BLOCK_SIZE
 from surrogate.cache import chunk_cache as cache_module
 from surrogate.cache.chunk_cache import ChunkCache
@@ -22,6 +21,7 @@ from surrogate.settings import SurrogateSettings
 from tests.chunkstore.content import noise
 from tests.chunkstore.mounts import tmpfs
 from tests.needs import requires
+from volumes import Volume, create_volume
 
 CHOSEN = pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from chunkstore import Store
-from overlay import Volume, create_volume
 from satchel.errors import UnavailableError
 from satchel.ids import BLOCK_SIZE
 from surrogate.fetching import CACHE, Coverage, Fetcher
 from tests.chunkstore.content import noise
 from tests.surrogate.sources import StoreSource
+from volumes import Volume, create_volume
 
 BLOCKS = 1000
 STEP = 16

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from chunkstore import BlockState, Store, split_refs
-from overlay import ReadAbandoned, Volume, create_volume
 from surrogate.fetching import Exchange, Fetcher, Supplier
 from tests.chunkstore.content import noise
 from tests.surrogate.sources import StoreSource, flipped
 from tests.waiting import eventually
+from volumes import ReadAbandoned, Volume, create_volume
 from wire import Priority
 
 BLOCKS = 300

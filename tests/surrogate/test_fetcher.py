@@ -12,21 +12,21 @@ import pytest
 
 from chunkstore import BlockState, Store, StoreFull, name_blocks, split_refs
 from media import Media
-from overlay import ReadAbandoned, Volume, create_volume
 from satchel.errors import UnavailableError
 from satchel.ids import BLOCK_SIZE, CHUNK_REF_SIZE
 from surrogate.fetching import (
     ChunksUnavailable,
     Fetcher,
-    Standing,
+    SourceState,
     exchange,
     fetcher,
     schedule,
-    standing,
+    source_state,
 )
 from tests.chunkstore.content import flip, noise, packs, text
 from tests.surrogate.sources import StoreSource, flipped
 from tests.waiting import eventually
+from volumes import ReadAbandoned, Volume, create_volume
 
 BLOCKS = 200
 
@@ -68,7 +68,7 @@ def held(bench: Bench) -> int:
     return sum(bench.cache.has(bench.refs))
 
 
-def learnt(fetcher: Fetcher) -> Standing:
+def learnt(fetcher: Fetcher) -> SourceState:
     """How the first source stands."""
     return fetcher._suppliers[0].standing
 
@@ -94,7 +94,7 @@ def test_a_long_list_is_asked_for_in_requests_of_a_bounded_size(bench: Bench) ->
     refs = bench.store.put(text(2, 1500))
     bench.fetcher(bench.home).bring(refs)
     assert sum(bench.home.asked) == 1500
-    assert max(bench.home.asked) <= standing.BATCH
+    assert max(bench.home.asked) <= source_state.BATCH
 
 
 def test_a_damaged_chunk_comes_from_the_next_source_and_is_reported(bench: Bench) -> None:

@@ -11,13 +11,13 @@ import pytest
 
 from chunkstore import FANOUT, pages_missing
 from hypervisor.fake import FakeMachine
-from overlay import Volume
 from satchel.ids import BLOCK_SIZE
 from surrogate.replicas.hosted import HostedReplica
 from tests.chunkstore.content import noise
 from tests.needs import requires
 from tests.surrogate.conftest import Site
 from tests.waiting import eventually
+from volumes import Volume
 from wire import Priority
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse")
@@ -58,7 +58,7 @@ def test_a_machine_whose_writes_are_in_the_page_cache_only_stands_still_once(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pages above them were looked for when the first freeze had failed on them."""
-    monkeypatch.setattr("surrogate.ahead.table_pages.LOOK_SECONDS", 1000.0)
+    monkeypatch.setattr("surrogate.prefetch.table_pages.PAGE_POLL_SECONDS", 1000.0)
     hosted, far = far_written(site)
     ram = ram_of(hosted)
     paused: list[FakeMachine] = []
@@ -85,8 +85,8 @@ def test_the_pages_above_what_was_written_are_here_before_a_hand_over(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They came after the walk, over the longer way, and were waited for."""
-    monkeypatch.setattr("surrogate.ahead.table_pages.LOOK_SECONDS", 0.05)
-    monkeypatch.setattr("surrogate.ahead.table_pages.FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr("surrogate.prefetch.table_pages.PAGE_POLL_SECONDS", 0.05)
+    monkeypatch.setattr("surrogate.prefetch.table_pages.FLUSH_SECONDS", 0.05)
     hosted, far = far_written(site)
     root = ram_of(hosted).root
     with memory_of(hosted) as mapped:

@@ -16,7 +16,7 @@ from tests.machines import MACHINE, START_SECONDS, NotesCheckpoint
 from tests.needs import requires
 from tests.surrogate.test_machine import Spot, note
 from tests.waiting import eventually
-from wire import CreateReplica, HandedOver, Server, SourceAddress, install_errors, serve
+from wire import CreateReplica, HandoverState, Server, SourceAddress, install_errors, serve
 
 pytestmark = [requires(*MACHINE), pytest.mark.machine]
 
@@ -31,7 +31,7 @@ class Chain:
         self.spots = [Spot(folder / name, checkpoint) for name in "abc"]
         self.servers: list[Server] = []
 
-    def hand(self, number: int, handed: HandedOver) -> HostedReplica:
+    def hand(self, number: int, handed: HandoverState) -> HostedReplica:
         """Have the spot of that number take over from the one before."""
         giver, taker = self.spots[number - 1 : number + 1]
         app = flask.Flask("giver")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from chunkstore import BlockState, StoreLocked
-from guestfiles import SharesUnserved
+from guestshares import SharesUnserved
 from hypervisor import MachineUnsupported
 from replica import (
     Access,
@@ -37,10 +37,10 @@ from satchel.errors import (
 )
 from satchel.ids import BLOCK_SIZE
 from surrogate import Host
-from surrogate.fetching import Passing, fetcher
+from surrogate.fetching import UncachedReader, fetcher
 from surrogate.host import UNWANTED_KEPT, NotAdmitted, NotWanted
 from surrogate.replicas.hosted import REQUEST
-from surrogate.tenants.wanted import NotForwarded
+from surrogate.tenants.replica_request import NotForwarded
 from tests.needs import requires
 from tests.scripted import body, operation
 from tests.surrogate.conftest import EXECUTED, Site
@@ -95,19 +95,19 @@ def test_who_waits_for_what_is_streamed_stands_still_too(
         [[Run("ram", 0, ram.blocks)]],
         lambda run: store.read(ram, run.first * BLOCK_SIZE, run.count * BLOCK_SIZE),
     )
-    fetch, resolve, missed = site.source.fetch, Passing.resolve, threading.Event()
+    fetch, resolve, missed = site.source.fetch, UncachedReader.resolve, threading.Event()
 
     def late(refs: bytes) -> bytes:
         if requested_priority() is Priority.PREFETCH:
             missed.wait(30.0)
         return fetch(refs)
 
-    def miss(self: Passing, *asked: Any) -> bytes | None:
+    def miss(self: UncachedReader, *asked: Any) -> bytes | None:
         missed.set()
         return resolve(self, *asked)
 
     monkeypatch.setattr(site.source, "fetch", late)
-    monkeypatch.setattr(Passing, "resolve", miss)
+    monkeypatch.setattr(UncachedReader, "resolve", miss)
     stalls = site.create(working_set=store.import_bytes(blob)).status().stalls
     assert stalls.count > 0
     assert stalls.seconds >= stalls.longest > 0

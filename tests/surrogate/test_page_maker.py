@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from chunkstore import BlockState, PageChanges, Store, difference, pages_missing
-from overlay import Volume, create_volume
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching import Fetcher
 from tests.chunkstore.content import noise
 from tests.surrogate.sources import StoreSource
+from volumes import Volume, create_volume
 
 BLOCKS = 64 * 65
 CHANGED = (3, 70, 4100)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from chunkstore import (
-    Below,
     BlockState,
+    PageRange,
     Store,
     TableRoot,
     encode_page_changes,
@@ -23,7 +23,6 @@ from chunkstore import (
     pages_missing,
     split_refs,
 )
-from overlay import create_volume
 from replica import (
     IDLE,
     RESUME,
@@ -39,13 +38,14 @@ from replica import (
     observed,
 )
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
-from surrogate.ahead.prefetch import Coming, Prefetcher
 from surrogate.fetching import Fetcher
 from surrogate.fetching.coverage import Span
-from surrogate.fetching.standing import ASIDE_BYTES
+from surrogate.fetching.source_state import ASIDE_BYTES
+from surrogate.prefetch.prefetcher import PendingBlock, Prefetcher
 from tests.chunkstore.content import noise
 from tests.surrogate.sources import FarVolume, StoreSource
 from tests.waiting import eventually
+from volumes import create_volume
 
 BLOCKS = 1536
 CONTENT = noise(1, BLOCKS)
@@ -157,7 +157,7 @@ def test_what_changed_elsewhere_and_has_come_is_not_asked_for_again(
     below = bench.source.below
     asked: list[ChunkRef] = []
 
-    def note(places: Sequence[Below], *rest: Any) -> bytes:
+    def note(places: Sequence[PageRange], *rest: Any) -> bytes:
         asked.extend(place.page for place in places)
         return below(places, *rest)
 
@@ -298,7 +298,7 @@ def test_names_that_nobody_has_cost_a_little_time(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The frames have the blocks all the same."""
-    monkeypatch.setattr("surrogate.ahead.prefetch.ALONE_SECONDS", 0.5)
+    monkeypatch.setattr("surrogate.prefetch.prefetcher.ALONE_SECONDS", 0.5)
     blob = bench.blob(Run("disk0", 0, 512))
     bench.cached(range(0, 512, 2))
     data = bytearray(bench.home.read(blob))
@@ -440,8 +440,8 @@ def test_it_says_what_a_block_of_the_stream_waits_for(bench: Bench) -> None:
     prefetcher.start({"disk0": bench.volume})
     prefetcher.resolve(bench.volume, BLOCKS - 1, 1)
     assert prefetcher.coming(("disk0", BLOCKS - 1)) is None
-    assert eventually(lambda: prefetcher.coming(("disk0", 0)) is Coming.UNDER_WAY)
-    assert prefetcher.coming(("disk0", BLOCKS // 2 + 256)) is Coming.LATER
+    assert eventually(lambda: prefetcher.coming(("disk0", 0)) is PendingBlock.UNDER_WAY)
+    assert prefetcher.coming(("disk0", BLOCKS // 2 + 256)) is PendingBlock.LATER
     bench.source.gives_way.set()
     prefetcher.join()
     assert prefetcher.coming(("disk0", 0)) is None
@@ -463,7 +463,7 @@ def test_a_miss_does_not_wait_for_a_working_set_that_nobody_has(
     bench: Bench, from_block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stick with a bad sector there, and home out of reach: the block is in its volume, too."""
-    monkeypatch.setattr("surrogate.ahead.prefetch.MISS_SECONDS", 0.5)
+    monkeypatch.setattr("surrogate.prefetch.prefetcher.MISS_SECONDS", 0.5)
     blob = bench.blob(Run("disk0", 0, 100))
     lost = {
         name_blocks(bench.home.read(blob, start, BLOCK_SIZE).ljust(BLOCK_SIZE, b"\0"))
@@ -519,7 +519,7 @@ def one_run(size: int, *run: int, version: int = 2) -> bytes:
 def test_a_hostile_working_set_is_left_alone(
     bench: Bench, data: bytes, held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("surrogate.ahead.prefetch.ALONE_SECONDS", 0.5)
+    monkeypatch.setattr("surrogate.prefetch.prefetcher.ALONE_SECONDS", 0.5)
     bench.cached(range(held))
     bench.prefetch(bench.home.import_bytes(data))
     assert bench.present() == 0

@@ -14,8 +14,8 @@ from chunkstore import BlockState, TableRoot
 from replica import RESUME, Access, Profile, encode_profile, first_of, observed
 from satchel.ids import ZERO_REF, ChunkRef
 from surrogate import Readahead
-from surrogate.ahead.window import STEPS
-from surrogate.fetching.standing import AHEAD_BYTES
+from surrogate.fetching.source_state import AHEAD_BYTES
+from surrogate.prefetch.window import STEPS
 from tests.surrogate.sources import FarVolume
 from tests.waiting import eventually
 from wire import Priority

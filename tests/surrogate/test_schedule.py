@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from chunkstore import Below
-from surrogate.fetching import Standing, schedule
+from chunkstore import PageRange
+from surrogate.fetching import SourceState, schedule
 from surrogate.fetching.schedule import RETRY_SECONDS, SEARCH_SECONDS
-from surrogate.fetching.standing import (
+from surrogate.fetching.source_state import (
     AHEAD_SECONDS,
     ASIDE_BYTES,
     ASIDE_SECONDS,
@@ -80,7 +80,7 @@ def test_a_request_has_no_more_places_than_a_source_takes() -> None:
     world = World(media())
     warm(world)
     sent = len(world.sent)
-    places = [Below(ref(n), 0, 0, 1) for n in range(3 * PLACES_LIMIT)]
+    places = [PageRange(ref(n), 0, 0, 1) for n in range(3 * PLACES_LIMIT)]
     world.run(keys=world.want(places, Priority.PREFETCH, 100))
     sizes = [len(dispatch.keys) for _, dispatch in world.sent[sent:]]
     assert sum(sizes) == len(places)
@@ -88,7 +88,7 @@ def test_a_request_has_no_more_places_than_a_source_takes() -> None:
 
 
 def test_a_source_is_tried_with_no_more_places_than_it_takes() -> None:
-    places = [Want(Below(ref(n), 0, 0, 1), 100, Priority.PREFETCH, []) for n in range(99)]
+    places = [Want(PageRange(ref(n), 0, 0, 1), 100, Priority.PREFETCH, []) for n in range(99)]
     assert schedule._a_few(places) == places[:PLACES_LIMIT]
 
 
@@ -394,7 +394,7 @@ def test_a_source_on_trial_takes_nothing_away_from_who_waits() -> None:
 
 def test_chunks_and_places_are_asked_for_apart() -> None:
     world = World(media())
-    places = [Below(ref(1000 + number), 0, 0, 8) for number in range(3)]
+    places = [PageRange(ref(1000 + number), 0, 0, 8) for number in range(3)]
     world.run(keys=world.want([*refs(0, 3), *places]))
     assert sorted(len(d.wants) for _, d in world.sent) == [3, 3]
     for _, dispatch in world.sent:
@@ -403,7 +403,7 @@ def test_chunks_and_places_are_asked_for_apart() -> None:
 
 def test_silences_in_a_row_are_borne_longer_each_time() -> None:
     """On a slow link requests wait behind each other: none may be given up for ever."""
-    standing = Standing("home", media().standing.estimate._prior)
+    standing = SourceState("home", media().standing.estimate._prior)
     assert standing.silence == 15.0
     standing.faults_in_row = 1
     assert standing.silence == 30.0

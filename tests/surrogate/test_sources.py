@@ -12,10 +12,10 @@ from pathlib import Path
 import flask
 import pytest
 
-from chunkstore import Below, Store, TableRoot, places_missing, split_refs
-from client.device.foreground import Foreground
-from client.device.pacing import Way
+from chunkstore import PageRange, Store, TableRoot, places_missing, split_refs
 from client.moves.sources import media_app
+from client.platform.activity_gate import ActivityGate
+from client.platform.shaper import PathRate
 from homeserver.api import home_app
 from media import Media
 from satchel.errors import SatchelError
@@ -43,7 +43,7 @@ class Offer:
     def fetch(self, refs: bytes) -> bytes:
         return self.source.fetch(refs, Priority.DEMAND, SECONDS)
 
-    def below(self, *places: Below) -> bytes:
+    def below(self, *places: PageRange) -> bytes:
         return self.source.below(places, Priority.PREFETCH, SECONDS)
 
 
@@ -69,7 +69,7 @@ def made(kind: str, folder: Path, store: Store, refs: bytes) -> tuple[Source, Ca
         media.close()
         source = MediaSource(folder / "stick")
         return source, source.close
-    return over_socket(kind, media_app(media, Foreground(), Way()), folder)
+    return over_socket(kind, media_app(media, ActivityGate(), PathRate()), folder)
 
 
 class _Home:
@@ -114,13 +114,13 @@ def test_half_of_a_reference_opens_nothing(offer: Offer) -> None:
     known = split_refs(offer.refs)[1]
     assert offer.fetch(known[:20] + STRANGE[20:]) == b""
     assert offer.fetch(STRANGE[:20] + known[20:]) == b""
-    assert offer.below(Below(ChunkRef(known[:20] + STRANGE[20:]), 0, 0, 1)) == b""
+    assert offer.below(PageRange(ChunkRef(known[:20] + STRANGE[20:]), 0, 0, 1)) == b""
 
 
 def test_what_is_below_a_page_comes_with_it_or_the_page_alone(offer: Offer, tmp_path: Path) -> None:
     with Store.create(tmp_path / "cache") as cache:
         (place,) = places_missing(cache, offer.root, 130, 3)
-        assert place == Below(offer.root.ref, 1, 130, 3)
+        assert place == PageRange(offer.root.ref, 1, 130, 3)
         cache.admit(offer.below(place))
         missing = cache.missing_in(offer.root, 130 * 4096, 3 * 4096)
         if offer.source.name == "old-home":
@@ -134,18 +134,18 @@ def test_what_is_below_a_page_comes_with_it_or_the_page_alone(offer: Offer, tmp_
 
 
 def test_zeros_below_a_page_are_not_sent(offer: Offer, tmp_path: Path) -> None:
-    records = offer.below(Below(offer.root.ref, 1, 256, 192))
+    records = offer.below(PageRange(offer.root.ref, 1, 256, 192))
     assert admitted(tmp_path, records) == (offer.root.ref,)
 
 
 def test_a_page_that_it_has_not_gives_nothing(offer: Offer) -> None:
-    assert offer.below(Below(STRANGE, 2, 0, 100)) == b""
-    assert offer.below(Below(ZERO_REF, 0, 0, 1)) == b""
+    assert offer.below(PageRange(STRANGE, 2, 0, 100)) == b""
+    assert offer.below(PageRange(ZERO_REF, 0, 0, 1)) == b""
 
 
 def test_a_chunk_that_is_no_page_gives_that_chunk_at_most(offer: Offer, tmp_path: Path) -> None:
     leaf = offer.store.put(noise(1, 1))
-    assert set(admitted(tmp_path, offer.below(Below(ChunkRef(leaf), 0, 0, 64)))) <= {leaf}
+    assert set(admitted(tmp_path, offer.below(PageRange(ChunkRef(leaf), 0, 0, 64)))) <= {leaf}
 
 
 def test_many_may_ask_at_once(offer: Offer) -> None:

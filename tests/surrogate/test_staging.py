@@ -12,7 +12,7 @@ from satchel.errors import ConflictError, NotFoundError
 from satchel.ids import BLOCK_SIZE, ZERO_REF, ChunkRef
 from surrogate.fetching import fetcher
 from surrogate.host import STAGED_KEPT
-from surrogate.tenants.wanted import NotForwarded
+from surrogate.tenants.replica_request import NotForwarded
 from tests.needs import requires
 from tests.surrogate.conftest import Site
 from tests.waiting import eventually

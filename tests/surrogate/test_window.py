@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far is looked ahead follows from how often that was right."""
 
-from surrogate.ahead.window import FIRST_STEP, JUDGED_AFTER, STEPS, Block, Window
+from surrogate.prefetch.window import FIRST_STEP, JUDGED_AFTER, STEPS, Block, ReadaheadWindow
 
 
 def ram(first: int, count: int) -> list[Block]:
     return [("ram", number) for number in range(first, first + count)]
 
 
-def judged(window: Window, used: int) -> None:
+def judged(window: ReadaheadWindow, used: int) -> None:
     """A batch of ten of which so many are used, and then what it takes until it is judged."""
     window.asked(ram(0, 10))
     window.touched(ram(0, used))
@@ -17,7 +17,7 @@ def judged(window: Window, used: int) -> None:
 
 
 def test_it_goes_up_while_predictions_are_right() -> None:
-    window = Window()
+    window = ReadaheadWindow()
     assert window.step == STEPS[FIRST_STEP]
     for step in (*STEPS[FIRST_STEP + 1 :], STEPS[-1]):
         judged(window, 8)
@@ -25,7 +25,7 @@ def test_it_goes_up_while_predictions_are_right() -> None:
 
 
 def test_it_goes_down_faster_and_not_to_nothing() -> None:
-    window = Window()
+    window = ReadaheadWindow()
     judged(window, 8)
     judged(window, 7)
     assert window.step == STEPS[FIRST_STEP - 1]
@@ -37,7 +37,7 @@ def test_it_goes_down_faster_and_not_to_nothing() -> None:
 
 
 def test_nothing_is_judged_before_the_machine_has_gone_on() -> None:
-    window = Window()
+    window = ReadaheadWindow()
     window.asked(ram(0, 10))
     window.touched(ram(1000, 19 + JUDGED_AFTER))
     assert window.step == STEPS[FIRST_STEP]

@@ -12,10 +12,10 @@ from pathlib import Path
 import flask
 import pytest
 
-from cell import Cell, left
 from chunkstore import Store
 from hypervisor import QemuDriver
 from images import Manifest
+from sandbox import Cell, left
 from satchel.ids import ReplicaId
 from surrogate import Host, SurrogateSettings
 from tests.replica.notebook import notebook

@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from homeserver.metrics import HomeCollector
-from homeserver.shares import Shares, ShareShelf
+from homeserver.shares import ShareRegistry, Shares
 from shares.home import ShareRecord
 from surrogate.metrics import HostCollector
 from tests.homeserver.conftest import Bench
@@ -61,7 +61,7 @@ def served(short_path: Path) -> Iterator[Served]:
             found = scraped(place)
     bench = Bench(short_path / "h")
     settings = bench.settings
-    shelf = ShareShelf(settings.shares)
+    shelf = ShareRegistry(settings.shares)
     bench.running()
     with (
         closing(bench.home),

@@ -16,15 +16,15 @@ import pytest
 from homeserver import Home, HomeSettings
 from hypervisor import MachineSpec, QemuDriver
 from images import Manifest
-from overlay import Volume, local_resolver
 from replay import Operation
 from replay.adapters import http
-from replica import AWAY, Frozen, Profile, Replica, Run, decode_profile
+from replica import AWAY, MachineSnapshot, Profile, Replica, Run, decode_profile
 from satchel.ids import OperationNumber, ReplicaId
 from testbed.built import cache_folder
 from tests.system.needs import WHOLE
 from tests.system.site import Site
 from tests.waiting import eventually
+from volumes import Volume, local_resolver
 
 pytestmark = [*WHOLE, pytest.mark.nightly]
 
@@ -76,7 +76,7 @@ def misses_of_reads(home: Home, manifest: Manifest, folder: Path) -> set[Block]:
         ReplicaId("copy"), spec, home.store, QemuDriver(), folder, adapter=kind, stateful=True
     )
     try:
-        frozen = Frozen(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
+        frozen = MachineSnapshot(manifest.operation, manifest.device_state, manifest.volumes, 0.0)
         replica.resume(frozen, resolve, home.store.read, timeout=SECONDS)
         before = 0
         for target in ("/api/notes", *READS):

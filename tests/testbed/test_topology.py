@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from satchel.errors import NotFoundError, UsageError
-from testbed import PAPER, PROFILES, TODAY, Profile, Shape, Topology
+from testbed import PAPER, PROFILES, TODAY, LinkProfile, Shape, Topology
 from testbed.links import netem_arguments, queue_for
 
 EVERY_PROFILE = pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
@@ -25,14 +25,16 @@ def test_the_profiles_are_those_of_the_papers_and_of_today() -> None:
 
 
 @EVERY_PROFILE
-def test_client_and_home_are_both_round_trips_apart(profile: Profile) -> None:
+def test_client_and_home_are_both_round_trips_apart(profile: LinkProfile) -> None:
     links = (profile.wifi_link(), profile.hotspot_link(), profile.home_link())
     total = sum(up.delay + down.delay for up, down in links)
     assert total == pytest.approx(profile.internet_rtt + profile.wifi_rtt)
 
 
 @EVERY_PROFILE
-def test_every_shaped_link_has_a_queue_of_a_tenth_of_a_second_at_least(profile: Profile) -> None:
+def test_every_shaped_link_has_a_queue_of_a_tenth_of_a_second_at_least(
+    profile: LinkProfile,
+) -> None:
     for plan in [*Topology(profile).fixed_links(), Topology(profile).wifi("a")]:
         for shape in plan.shapes or ():
             assert shape.queue == queue_for(shape.rate) >= shape.rate / 80
@@ -77,12 +79,12 @@ def test_netem_is_told_the_same_shape() -> None:
 SECONDS = st.floats()  # nan, infinite and below zero, too
 RATES = st.integers(-1, 2**40)
 PROFILES_OF_ALL_KINDS = st.builds(
-    Profile, st.just("any"), RATES, RATES, RATES, RATES, SECONDS, SECONDS
+    LinkProfile, st.just("any"), RATES, RATES, RATES, RATES, SECONDS, SECONDS
 )
 
 
 @given(PROFILES_OF_ALL_KINDS)
-def test_a_profile_has_links_that_can_be_made_or_none(profile: Profile) -> None:
+def test_a_profile_has_links_that_can_be_made_or_none(profile: LinkProfile) -> None:
     try:
         links = [profile.home_link(), profile.hotspot_link(), profile.wifi_link()]
     except UsageError:

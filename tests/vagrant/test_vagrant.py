@@ -34,7 +34,7 @@ HOME, SURROGATE = "192.168.56.10", "192.168.56.20"
 PORT = "8080"
 NOTES = f"http://127.0.0.1:{PORT}/api/notes"
 PATIENCE_SECONDS = 3600.0
-LOOK_SECONDS = 5.0
+POLL_SECONDS = 5.0
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def until(condition: Callable[[], object], what: str) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, what
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def make_home(home: Machine) -> None:

@@ -24,8 +24,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.waiting import eventually
-from wire import Caller, Duplex, Ended, Listener, PeerFailed, PeerUnreachable, Reply
-from wire.conversation.duplex import AHEAD_LIMIT, HEADER, PART, Kind
+from wire import (
+    Caller,
+    ConversationEnded,
+    ConversationListener,
+    Duplex,
+    PeerFailed,
+    PeerUnreachable,
+    Reply,
+)
+from wire.conversation.duplex import AHEAD_LIMIT, HEADER, PART, FrameKind
 from wire.errors import LocalProtocolError, RemoteProtocolError
 
 
@@ -59,7 +67,7 @@ class Server:
     def __init__(self, path: Path, side: Side) -> None:
         self.duplex = Duplex("caller", side.arrived)
         self.connections = 0
-        self.listener = Listener(path, self.welcome)
+        self.listener = ConversationListener(path, self.welcome)
 
     def welcome(self, hello: bytes) -> tuple[bytes, Duplex | None, int]:
         self.connections += 1
@@ -216,9 +224,9 @@ def test_the_end_is_told_to_all_who_wait(short_path: Path) -> None:
         assert eventually(lambda: len(caller.duplex._calls) == 4)
         caller.close("enough")
         for answer in waiting:
-            with pytest.raises(Ended, match="enough"):
+            with pytest.raises(ConversationEnded, match="enough"):
                 answer.result(10)
-        with pytest.raises(Ended):
+        with pytest.raises(ConversationEnded):
             caller.duplex.tell(b"more")
         assert here.over == ["enough"]
 
@@ -228,10 +236,10 @@ def test_a_refused_hello_ends_the_conversation(short_path: Path) -> None:
         def welcomed(self, hello: bytes) -> int:
             raise RemoteProtocolError("no", why=hello.decode())
 
-    listener = Listener(short_path / "s", lambda hello: (b"unknown", None, 0))
+    listener = ConversationListener(short_path / "s", lambda hello: (b"unknown", None, 0))
     here = Refused()
     caller = Caller(short_path / "s", here)
-    with pytest.raises(Ended, match="unknown"):
+    with pytest.raises(ConversationEnded, match="unknown"):
         caller.duplex.ask(b"x")
     caller.close()
     assert len(here.over) == 1
@@ -242,10 +250,10 @@ def test_a_process_that_is_killed_is_noticed_and_gone_on_without(short_path: Pat
     code = """
 import sys, json
 from pathlib import Path
-from wire import Duplex, Listener
+from wire import Duplex, ConversationListener
 d = Duplex("caller", lambda payload, reply: reply and reply(payload * 2))
-Listener(Path(sys.argv[1]), lambda hello: (json.dumps(d.pause()).encode(), d, json.loads(hello)))
-print("up", flush=True)
+ConversationListener(Path(sys.argv[1]), lambda hello: (json.dumps(d.pause()).encode(), d,
+json.loads(hello))) print("up", flush=True)
 sys.stdin.read()
 """
     arguments: Any = [sys.executable, "-c", code, str(short_path / "s")]
@@ -274,7 +282,7 @@ def raw(path: Path) -> socket.socket:
 
 
 def greeting() -> bytes:
-    return HEADER.pack(1, Kind.HELLO, 0, 0) + b"0"
+    return HEADER.pack(1, FrameKind.HELLO, 0, 0) + b"0"
 
 
 @settings(max_examples=60, deadline=None)
@@ -322,12 +330,14 @@ def _folder(factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "frame",
     [
-        HEADER.pack((16 << 20) + 1, Kind.MESSAGE, 0, 0),
-        HEADER.pack(0, Kind.HELLO, 0, 0),
+        HEADER.pack((16 << 20) + 1, FrameKind.MESSAGE, 0, 0),
+        HEADER.pack(0, FrameKind.HELLO, 0, 0),
         HEADER.pack(0, 77, 0, 0),
-        HEADER.pack(0, Kind.MESSAGE, 0, 1),
-        HEADER.pack(0, Kind.REPLY, 9, 0),
-        HEADER.pack(16 << 20, Kind.PART, 0, 0) + bytes(16 << 20) + HEADER.pack(1, Kind.PART, 0, 0),
+        HEADER.pack(0, FrameKind.MESSAGE, 0, 1),
+        HEADER.pack(0, FrameKind.REPLY, 9, 0),
+        HEADER.pack(16 << 20, FrameKind.PART, 0, 0)
+        + bytes(16 << 20)
+        + HEADER.pack(1, FrameKind.PART, 0, 0),
     ],
 )
 def test_frames_that_are_none_end_the_conversation(short_path: Path, frame: bytes) -> None:
@@ -408,15 +418,17 @@ def test_a_ping_goes_ahead_of_what_waits(short_path: Path) -> None:
             server.duplex.tell(bytes(4 << 20))
         answered = threading.Event()
         server.duplex.ping(answered.set)
-        reader, kind, before = connection.makefile("rb"), Kind.HELLO, 0
-        while kind != Kind.PING:
+        reader, kind, before = connection.makefile("rb"), FrameKind.HELLO, 0
+        while kind != FrameKind.PING:
             length, kind, number, _ = HEADER.unpack(reader.read(HEADER.size))
             before += len(reader.read(length))
         assert before < 1 << 20
         assert not answered.is_set()
-        connection.sendall(HEADER.pack(0, Kind.PONG, number, 0))
+        connection.sendall(HEADER.pack(0, FrameKind.PONG, number, 0))
         assert answered.wait(10)
-        connection.sendall(HEADER.pack(0, Kind.PONG, number, 0))  # of no ping: nothing comes of it
+        connection.sendall(
+            HEADER.pack(0, FrameKind.PONG, number, 0)
+        )  # of no ping: nothing comes of it
     server.duplex.end("")
     server.listener.close()
 
@@ -426,7 +438,7 @@ def test_who_pings_and_reads_nothing_has_nothing_kept(short_path: Path) -> None:
     with raw(short_path / "s") as connection:
         connection.sendall(greeting())
         for _ in range(200):
-            connection.sendall(HEADER.pack(0, Kind.PING, 7, 0) * 1000)
+            connection.sendall(HEADER.pack(0, FrameKind.PING, 7, 0) * 1000)
         assert eventually(lambda: server.duplex.connected)
         assert len(server.duplex._unwritten) <= AHEAD_LIMIT + 2
     server.duplex.end("")

@@ -12,11 +12,11 @@ from satchel.ids import CheckpointId, OperationNumber, ReplicaId
 from wire import (
     CreateReplica,
     ErrorReport,
-    HandedOver,
+    HandoverState,
     HostStatus,
+    JsonMessage,
     Lease,
     LocalProtocolError,
-    Message,
     RemoteProtocolError,
     ReplicaStatus,
     ServiceStatus,
@@ -38,15 +38,15 @@ REPLICA = ReplicaStatus(
     first_response_bytes={"media": 4096},
     error=ErrorReport.of(CapacityError("no memory", why="512 MiB asked", fix="stop another")),
 )
-MESSAGES: list[Message] = [
+MESSAGES: list[JsonMessage] = [
     CreateReplica(
         ReplicaId("notes-0badcafe"),
         "notes",
         {"version": 1, "volumes": {"ram": [1, None, "x"]}},
         (SourceAddress("media", "/run/s/media"), SourceAddress("home", "/run/s/home")),
     ),
-    HandedOver(OperationNumber(7), {"size": 9}, {"ram": {"size": 1}}, {"size": 2}, 0.25),
-    HandedOver(OperationNumber(7), {}, {}, {}, 0.0, pages={"size": 2}, touched={"ram": (3, 4)}),
+    HandoverState(OperationNumber(7), {"size": 9}, {"ram": {"size": 1}}, {"size": 2}, 0.25),
+    HandoverState(OperationNumber(7), {}, {}, {}, 0.0, pages={"size": 2}, touched={"ram": (3, 4)}),
     REPLICA,
     SpanReport(2.5, (TimedSpan("device state loaded", "machine", 1.0, 1.25),)),
     HostStatus("a", "0.1.0", Space(1 << 40, 1), Space(2, 2), (REPLICA,), "/run/forwarded"),
@@ -59,7 +59,7 @@ SERVICE = {"service": "notes", "checkpoint": None, "last_logged": 2, "last_execu
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda m: type(m).__name__)
-def test_what_arrives_is_what_was_sent(message: Message) -> None:
+def test_what_arrives_is_what_was_sent(message: JsonMessage) -> None:
     assert type(message).from_bytes(message.to_bytes()) == message
 
 

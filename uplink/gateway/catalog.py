@@ -21,7 +21,7 @@ class NoSuchService(NotFoundError):
     """The settings have no service of that name."""
 
 
-class Catalog:
+class ServiceCatalog:
     """See the module. Any thread."""
 
     def __init__(self, settings: UplinkSettings, radio: RadioWatch) -> None:

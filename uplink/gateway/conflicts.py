@@ -21,7 +21,7 @@ from uplink.policy import Upload
 PIECE = 1 << 16
 
 
-class Found(Enum):
+class RemoteState(Enum):
     """What a service has at an upload's path."""
 
     OURS = "ours"  # all of it
@@ -29,15 +29,15 @@ class Found(Enum):
     OTHER = "other"
 
 
-def compare(theirs: Iterable[bytes], upload: Upload, body: Path) -> Found:
+def compare(theirs: Iterable[bytes], upload: Upload, body: Path) -> RemoteState:
     """Reads no more of `theirs` than is needed. Raises OSError, and what `theirs` raises."""
     size = 0
     with body.open("rb") as file:
         for piece in theirs:
             size += len(piece)
             if file.read(len(piece)) != piece:
-                return Found.OTHER
-    return Found.OURS if size == upload.size else Found.TORN
+                return RemoteState.OTHER
+    return RemoteState.OURS if size == upload.size else RemoteState.TORN
 
 
 def copy_path(upload: Upload, who: str, attempt: int) -> str:

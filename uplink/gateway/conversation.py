@@ -20,7 +20,7 @@ PIECE = 1 << 16
 DRAIN_BYTES = 8 << 20
 """Of a body that nobody wanted, so that the connection can go on. Of a longer one it is closed."""
 
-Answer = Callable[["Exchange"], None]
+Answer = Callable[["HttpExchange"], None]
 
 
 class ProgramGone(Exception):
@@ -30,14 +30,14 @@ class ProgramGone(Exception):
 _ABSOLUTE = re.compile(r"http://([^/?#]*)(?=[/?]|$)", re.IGNORECASE)
 
 
-class Exchange:
+class HttpExchange:
     """One request, and its answer once. One thread.
 
     authority: of the service, where the program knows its own address: it asks as of a proxy, or
     its connection was led here; else None. path: of the target, with its query
     """
 
-    def __init__(self, conversation: Conversation, request: h11.Request) -> None:
+    def __init__(self, conversation: ProgramConversation, request: h11.Request) -> None:
         self._conversation = conversation
         self.method = request.method.decode("ascii")
         self.target = request.target.decode("latin-1")
@@ -110,7 +110,7 @@ def _take_leave(connection: socket.socket) -> None:
             connection.unwrap()
 
 
-class Conversation:
+class ProgramConversation:
     """One connection, until either end closes it."""
 
     def __init__(
@@ -133,7 +133,7 @@ class Conversation:
         with contextlib.suppress(ProgramGone, OSError), self.connection:
             while (event := self._next()) is not None and isinstance(event, h11.Request):
                 self.requests += 1
-                self._answer(Exchange(self, event))
+                self._answer(HttpExchange(self, event))
                 if not self._drained():
                     break
                 self._http.start_next_cycle()

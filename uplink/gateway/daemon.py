@@ -13,15 +13,15 @@ from typing import Any
 from satchel.errors import NotFoundError, SatchelError
 from satchel.typed import Form
 from uplink.gateway.accounts import Accounts
-from uplink.gateway.catalog import Catalog
+from uplink.gateway.catalog import ServiceCatalog
 from uplink.gateway.entries import Entries
 from uplink.gateway.file_cache import FileCache
 from uplink.gateway.flusher import DevicePower, Flusher
-from uplink.gateway.forwarding import Forwarding
 from uplink.gateway.gateway import Gateway
 from uplink.gateway.home_help import HomeHelp
 from uplink.gateway.programs import Programs, Rules
 from uplink.gateway.radio_watch import RadioWatch
+from uplink.gateway.request_forwarder import RequestForwarder
 from uplink.gateway.settings import UplinkSettings
 from uplink.gateway.spool import Spool
 from uplink.gateway.trees import Trees
@@ -49,7 +49,7 @@ class UplinkDaemon:
         self._parts = contextlib.ExitStack()
         with contextlib.ExitStack() as parts:
             self.radio = RadioWatch(_radio(settings))
-            self.catalog = Catalog(settings, self.radio)
+            self.catalog = ServiceCatalog(settings, self.radio)
             parts.callback(self.catalog.close)
             self.accounts = Accounts()
             for name, service in settings.services.items():
@@ -62,7 +62,7 @@ class UplinkDaemon:
             helper = HomeHelp(home, self.radio.transferred) if home else None
             self._home = home
             self.trees = Trees(helper)
-            self.forwarding = Forwarding(self.spool, self.cache, self.trees)
+            self.forwarding = RequestForwarder(self.spool, self.cache, self.trees)
             model = self.radio.model
             self.flusher = Flusher(
                 self.spool,

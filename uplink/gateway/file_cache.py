@@ -20,15 +20,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from satchel.typed import Form, Mistyped
-from uplink.policy import Freshness, cache_key, freshness, keepable, plain
+from satchel.typed import Form, TypeMismatch
+from uplink.policy import CacheFreshness, cache_key, freshness, keepable, plain
 
 _FORM = Form()
 PIECE = 1 << 18
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedFile:
     """base: the key without what Vary tells apart; path: below the service; confirmed: when the
     service last said that it is so, in seconds since 1970"""
 
@@ -53,7 +53,7 @@ class FileCache:
         self._folder = folder
         self._limit = limit
         self._guard = threading.Lock()
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._kept: OrderedDict[str, CachedFile] = OrderedDict()
         self._vary: dict[str, str] = {}
         self._checked: set[str] = set()
         self._changes = 0
@@ -63,7 +63,7 @@ class FileCache:
 
     def find(
         self, service: str, account: str, path: str, headers: Mapping[str, str], fresh: float
-    ) -> tuple[Kept, Freshness] | None:
+    ) -> tuple[CachedFile, CacheFreshness] | None:
         """What is kept of an answer to GET. headers: of the request, by names in lower case."""
         base = cache_key(service, account, path)
         with self._guard:
@@ -77,7 +77,7 @@ class FileCache:
             self._kept.move_to_end(key)
             return kept, freshness(kept.confirmed, time.time(), fresh)
 
-    def body(self, kept: Kept) -> Iterator[bytes]:
+    def body(self, kept: CachedFile) -> Iterator[bytes]:
         """Raises OSError where it is gone meanwhile."""
         file = self._path(kept.key, "body").open("rb")
 
@@ -88,7 +88,7 @@ class FileCache:
 
         return pieces()
 
-    def confirm(self, kept: Kept) -> None:
+    def confirm(self, kept: CachedFile) -> None:
         """The service said that it is still so."""
         with self._guard:
             self.confirmations += 1
@@ -145,7 +145,7 @@ class FileCache:
                     yield piece
                 whole = size == int(length) and file.tell() == size
             if whole:
-                kept = Kept(
+                kept = CachedFile(
                     key, base, service, account, path, vary, tuple(answer[1]),
                     named["etag"], size, digest.hexdigest(), time.time(),
                 )  # fmt: skip
@@ -163,7 +163,7 @@ class FileCache:
                 "confirmations": self.confirmations,
             }
 
-    def _add(self, kept: Kept, temporary: Path, changes: int) -> None:
+    def _add(self, kept: CachedFile, temporary: Path, changes: int) -> None:
         with self._guard:
             if self._changes != changes:  # while it came: perhaps this was changed
                 kept = replace(kept, confirmed=0.0)
@@ -178,14 +178,14 @@ class FileCache:
                 size -= oldest.size
                 self._drop(oldest.key)
 
-    def _write_entry(self, kept: Kept) -> None:
+    def _write_entry(self, kept: CachedFile) -> None:
         place = self._path(kept.key, "json")
         temporary = place.with_suffix(".entry")
         temporary.write_text(json.dumps(_FORM.plain(kept)), "utf-8")
         temporary.replace(place)
         self._kept[kept.key] = kept
 
-    def _sound(self, kept: Kept) -> bool:
+    def _sound(self, kept: CachedFile) -> bool:
         if kept.key in self._checked:
             return True
         try:
@@ -211,8 +211,8 @@ class FileCache:
             if place.suffix != ".json":
                 continue
             try:
-                kept: Kept = _FORM.typed(json.loads(place.read_bytes()), Kept, "entry")
-            except (ValueError, Mistyped, RecursionError, OSError):
+                kept: CachedFile = _FORM.typed(json.loads(place.read_bytes()), CachedFile, "entry")
+            except (ValueError, TypeMismatch, RecursionError, OSError):
                 place.unlink()
                 continue
             if kept.key == place.stem and kept.key == os.path.basename(kept.key):  # noqa: PTH119

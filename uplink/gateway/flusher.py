@@ -14,7 +14,7 @@ from typing import Any
 
 from satchel.errors import SatchelError
 from uplink.gateway.accounts import Account, Accounts
-from uplink.gateway.conflicts import Found, compare, copy_path, same_bytes
+from uplink.gateway.conflicts import RemoteState, compare, copy_path, same_bytes
 from uplink.gateway.home_help import HomeHelp
 from uplink.gateway.radio_watch import RadioWatch
 from uplink.gateway.spool import Spool
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 600.0
 """Seconds after a try that did not come through; doubled each time."""
 
-LOOK_SECONDS, POWER_SECONDS = 60.0, 2.0
+FLUSH_CHECK_SECONDS, POWER_SECONDS = 60.0, 2.0
 COPIES = 20
 """Names that are tried for a conflict copy."""
 
@@ -214,7 +214,7 @@ class Flusher:
                     return due
                 rest = quiet - now if now < quiet else self._batcher.deadline
                 rest -= time.time() - oldest if now >= quiet else 0.0
-                look = POWER_SECONDS if pending and self._power else LOOK_SECONDS
+                look = POWER_SECONDS if pending and self._power else FLUSH_CHECK_SECONDS
                 self._state.wait(min(look, max(0.05, rest)))
             return None
 
@@ -342,10 +342,10 @@ class _Job:
             return outcome
         if self.upload.tries > 1 or self._unsure:
             found, etag = self._look(self.upload.path)
-            if found is Found.OURS:
+            if found is RemoteState.OURS:
                 self.etag = etag
                 return Outcome.DONE
-            if found is Found.TORN and etag:
+            if found is RemoteState.TORN and etag:
                 outcome = self._dialogue(self.upload.path, Condition(etag))
                 if outcome is not Outcome.CONFLICT:
                     return outcome
@@ -377,7 +377,7 @@ class _Job:
                 return Outcome.CONFLICT
             if outcome is not Outcome.CONFLICT:
                 return outcome
-            if self._look(self.copy)[0] is Found.OURS:
+            if self._look(self.copy)[0] is RemoteState.OURS:
                 return Outcome.CONFLICT
         self.why = "there is no name left for a conflict copy"
         return Outcome.REFUSED
@@ -399,11 +399,11 @@ class _Job:
         with self._upstream.ask(step.method, step.target, headers.items(), body, size) as answer:
             return StepAnswer(answer.status, answer.named, answer.beginning(ANSWER_LIMIT))
 
-    def _look(self, path: str) -> tuple[Found, str]:
+    def _look(self, path: str) -> tuple[RemoteState, str]:
         """What the service has there, and its strong etag."""
         with self._upstream.ask("GET", path, self._authorization().items()) as answer:
             if answer.status != 200:
-                return Found.OTHER, ""
+                return RemoteState.OTHER, ""
             etag = answer.named.get("etag", "")
             found = compare(answer.body, self.upload, self._body)
             return found, etag if etag.startswith('"') else ""

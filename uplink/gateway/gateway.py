@@ -19,17 +19,17 @@ from weakref import WeakKeyDictionary
 
 from satchel.errors import ConflictError, NotFoundError, SatchelError
 from uplink.gateway.accounts import Accounts, account_name
-from uplink.gateway.asked import Asked
-from uplink.gateway.catalog import Catalog, is_below
-from uplink.gateway.conversation import Conversation, Exchange, ProgramGone
+from uplink.gateway.catalog import ServiceCatalog, is_below
+from uplink.gateway.conversation import HttpExchange, ProgramConversation, ProgramGone
 from uplink.gateway.flusher import Flusher, held_etag
-from uplink.gateway.forwarding import Forwarding
 from uplink.gateway.object_lists import ObjectLists
 from uplink.gateway.own_writes import held_headers
 from uplink.gateway.programs import Program, Programs
 from uplink.gateway.radio_watch import RadioWatch
-from uplink.gateway.spool import Incoming, Spool, SpoolFull
-from uplink.policy import Condition, Crawl, Crawls, Kind, Reason, Upload, UploadState, plain
+from uplink.gateway.request_forwarder import RequestForwarder
+from uplink.gateway.spool import IncomingBody, Spool, SpoolFull
+from uplink.gateway.uplink_request import UplinkRequest
+from uplink.policy import Condition, Crawl, Crawls, Reason, RequestKind, Upload, UploadState, plain
 from wire import ServiceAnswer, ServiceUnreachable
 
 logger = logging.getLogger(__name__)
@@ -49,10 +49,10 @@ class Gateway:
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: ServiceCatalog,
         accounts: Accounts,
         spool: Spool,
-        forwarding: Forwarding,
+        forwarding: RequestForwarder,
         flusher: Flusher,
         radio: RadioWatch,
         programs: Programs,
@@ -95,7 +95,7 @@ class Gateway:
             self._room.release()
 
     def _converse(self, connection: socket.socket, authority: str | None = None) -> int:
-        conversation = Conversation(connection, self._answer, authority)
+        conversation = ProgramConversation(connection, self._answer, authority)
         with self._guard:
             self._open.add(connection)
         try:
@@ -107,7 +107,7 @@ class Gateway:
                 self._open.discard(connection)
         return conversation.requests
 
-    def _answer(self, exchange: Exchange) -> None:
+    def _answer(self, exchange: HttpExchange) -> None:
         self._count("requests")
         if exchange.authority is None and not _HOST.fullmatch(exchange.named.get("host", "")):
             _say(exchange, 403, "this port answers at 127.0.0.1 alone")
@@ -124,7 +124,7 @@ class Gateway:
             logger.warning("%s %s: %s", exchange.method, exchange.target, error)
             _say(exchange, 503, str(error))
 
-    def _asked(self, exchange: Exchange) -> Asked:
+    def _asked(self, exchange: HttpExchange) -> UplinkRequest:
         """Raises NoSuchService."""
         authority, path, within = exchange.authority, exchange.path, True
         if authority is None or _HOST.fullmatch(authority):
@@ -139,20 +139,22 @@ class Gateway:
         query = path.partition("?")[2]
         name = account_name(exchange.named) if within else None
         rest = path.removeprefix(prefix) if within else path
-        return Asked(
+        return UplinkRequest(
             exchange=exchange,
             service=service,
             path=rest if rest.startswith("/") else "/" + rest,
             upstream=upstream if within else upstream.at_origin(),
             description=described,
-            kind=described.kind(exchange.method, exchange.named, query) if within else Kind.CHANGE,
+            kind=described.kind(exchange.method, exchange.named, query)
+            if within
+            else RequestKind.CHANGE,
             account=None if name is None else self._accounts.get(service, name),
             program=lambda: self._program(exchange),
             prefix=prefix if within else "",
             helped=self._catalog.helped(service),
         )
 
-    def _program(self, exchange: Exchange) -> Program:
+    def _program(self, exchange: HttpExchange) -> Program:
         """The same for all requests of a connection."""
         with self._guard:
             known = self._known.get(exchange.connection)
@@ -162,16 +164,16 @@ class Gateway:
                 self._known[exchange.connection] = known
         return known
 
-    def _dispatch(self, asked: Asked) -> None:
-        if asked.kind is Kind.READ:
+    def _dispatch(self, asked: UplinkRequest) -> None:
+        if asked.kind is RequestKind.READ:
             went = self._forwarding.read(asked)
-        elif asked.kind is Kind.LISTING and asked.description.listing == "webdav":
+        elif asked.kind is RequestKind.LISTING and asked.description.listing == "webdav":
             folder = plain(asked.path) if asked.exchange.named.get("depth") == "1" else None
             went = self._forwarding.list_properties(asked, self._crawl(asked, folder))
-        elif asked.kind is Kind.LISTING and asked.description.listing == "s3":
+        elif asked.kind is RequestKind.LISTING and asked.description.listing == "s3":
             lists = self._object_lists
             went = lists.answer(asked, self._crawl(asked, lists.folder(asked)))
-        elif asked.kind is Kind.UPLOAD and (condition := self._holdable(asked)) is not None:
+        elif asked.kind is RequestKind.UPLOAD and (condition := self._holdable(asked)) is not None:
             went = self._hold(asked, condition)
         else:
             with self._waited(asked):
@@ -182,7 +184,7 @@ class Gateway:
         else:
             self._count("answered_here")
 
-    def _crawl(self, asked: Asked, folder: str | None) -> Crawl | None:
+    def _crawl(self, asked: UplinkRequest, folder: str | None) -> Crawl | None:
         """That of which the request for a folder is a part; None where it is of none."""
         if folder is None or not (program := asked.program()).pid:
             return None
@@ -194,7 +196,7 @@ class Gateway:
             self._count("crawl_requests")
         return crawl
 
-    def _holdable(self, asked: Asked) -> Condition | None:
+    def _holdable(self, asked: UplinkRequest) -> Condition | None:
         """What the flush has to be refused without; None for an upload that cannot wait."""
         account, size = asked.trusted, asked.exchange.size
         if account is None or size is None or not asked.program().automatic or "?" in asked.path:
@@ -213,7 +215,7 @@ class Gateway:
         agrees = (match is None or match == etag) and (none is None or (none == "*" and not etag))
         return condition if agrees else None
 
-    def _hold(self, asked: Asked, condition: Condition) -> bool:
+    def _hold(self, asked: UplinkRequest, condition: Condition) -> bool:
         """Take the body, make it durable, say that it is done. Whether the service was asked."""
         exchange, account = asked.exchange, asked.trusted
         size, awake = exchange.size or 0, self._radio.awake()
@@ -247,13 +249,13 @@ class Gateway:
         return False
 
     @contextlib.contextmanager
-    def _waited(self, asked: Asked) -> Iterator[None]:
+    def _waited(self, asked: UplinkRequest) -> Iterator[None]:
         """An upload that cannot be held may wait for others before the block. Its program waits,
         too, and so it does for no longer than its signature and its description say."""
         seconds = asked.description.waits
         if asked.signature is not None:
             seconds = min(seconds, asked.signature.left(time.time()) - SIGNATURE_MARGIN)
-        now = asked.kind is not Kind.UPLOAD or seconds <= 0 or self._radio.awake()
+        now = asked.kind is not RequestKind.UPLOAD or seconds <= 0 or self._radio.awake()
         if now or not asked.program().automatic:
             yield
             return
@@ -265,13 +267,13 @@ class Gateway:
         finally:
             self._radio.flushing(False)
 
-    def _change(self, asked: Asked, body: Iterable[bytes] | None = None) -> None:
+    def _change(self, asked: UplinkRequest, body: Iterable[bytes] | None = None) -> None:
         """Forward it behind the uploads that come before it. Raises ConflictError where these do
         not come through."""
         account, paths = asked.account, [asked.path.partition("?")[0]]
         if asked.destination:
             paths.append(asked.destination)
-        if account is not None and asked.kind is not Kind.READ and self._near(asked, paths):
+        if account is not None and asked.kind is not RequestKind.READ and self._near(asked, paths):
             self._flusher.flush(Reason.ORDER)
             if self._near(asked, paths):
                 raise ConflictError(
@@ -285,7 +287,9 @@ class Gateway:
             raise
         self._changed(asked, paths, answer)
 
-    def _changed(self, asked: Asked, paths: list[str], answer: ServiceAnswer | None) -> None:
+    def _changed(
+        self, asked: UplinkRequest, paths: list[str], answer: ServiceAnswer | None
+    ) -> None:
         """What is known now. answer: None where it is not known whether anything has changed."""
         account, method = asked.account, asked.exchange.method
         if account is None or method in _SAFE:
@@ -306,7 +310,7 @@ class Gateway:
                 for path in paths:
                     account.knowledge.forget(path)
 
-    def _near(self, asked: Asked, paths: list[str]) -> list[Upload]:
+    def _near(self, asked: UplinkRequest, paths: list[str]) -> list[Upload]:
         assert asked.account is not None
         return [
             upload
@@ -322,14 +326,14 @@ class Gateway:
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "PROPFIND", "REPORT", "SEARCH", "TRACE"})
 
 
-def _pieces(spool: Spool, incoming: Incoming) -> Iterator[bytes]:
+def _pieces(spool: Spool, incoming: IncomingBody) -> Iterator[bytes]:
     """What was received and could not be held."""
     with spool.path_of(incoming).open("rb") as file:
         while piece := file.read(PIECE):
             yield piece
 
 
-def _say(exchange: Exchange, status: int, text: str) -> None:
+def _say(exchange: HttpExchange, status: int, text: str) -> None:
     """Unless an answer has begun, whose connection is then closed."""
     if exchange.answered:
         raise ProgramGone(text)

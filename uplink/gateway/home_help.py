@@ -17,8 +17,8 @@ from typing import Any
 
 from satchel.errors import IntegrityError, NotFoundError, SatchelError
 from satchel.ids import BLOCK_SIZE
-from satchel.typed import Form, Mistyped
-from uplink.policy import Mirror, Outcome, Upload, Verdict, read_members
+from satchel.typed import Form, TypeMismatch
+from uplink.policy import DialogueVerdict, Mirror, Outcome, Upload, read_members
 from wire import Link, PeerTimeout
 
 TREE_LIMIT = 64 << 20
@@ -93,7 +93,7 @@ class HomeHelp:
             tree, self._post(f"/v1/uplink/{service}/trees", json.dumps(wish).encode(), JSON)
         )
 
-    def upload(self, upload: Upload, user: str, body: Path) -> Verdict:
+    def upload(self, upload: Upload, user: str, body: Path) -> DialogueVerdict:
         """Have home put the file together and upload it. Raises what home raises, BadHelp,
         OSError; whether the service has it is then not known."""
         base = f"/v1/uplink/{upload.service}/files"
@@ -108,7 +108,7 @@ class HomeHelp:
         begun = http.post_json(base, {"user": user, "file": file}, timeout=FILE_SECONDS)
         name, etag = _texts(begun, "file", "etag")
         if not name:
-            return Verdict(Outcome.DONE, "the service has it already", etag)
+            return DialogueVerdict(Outcome.DONE, "the service has it already", etag)
         if not re.fullmatch("[0-9a-f]{16}", name):
             raise BadHelp("home names no file")
         names = b"".join(hashlib.sha1(chunk).digest() for chunk in _chunks(body))
@@ -117,8 +117,8 @@ class HomeHelp:
             self._post(f"{base}/{name}/chunks", batch)
         said = http.post_json(f"{base}/{name}/send", {}, timeout=FILE_SECONDS)
         try:
-            verdict: Verdict = Form().typed(said, Verdict, "the verdict")
-        except Mistyped as error:
+            verdict: DialogueVerdict = Form().typed(said, DialogueVerdict, "the verdict")
+        except TypeMismatch as error:
             raise BadHelp("home does not report the result of a file", why=str(error)) from error
         return verdict
 

@@ -31,7 +31,7 @@ from satchel.errors import UnsupportedError
 from uplink.gateway import inside
 from uplink.gateway.authority import BUNDLE, SYSTEM_STORE, VARIABLES, RunAuthority
 from uplink.gateway.entries import hand_over
-from uplink.gateway.resolver import Resolver
+from uplink.gateway.resolver import DnsResolver
 from uplink.gateway.tunnel import tunnel
 from wire import Acceptor
 
@@ -67,9 +67,9 @@ def run_in_namespace(
         program = _start(words, {**environment, **more}, mounts, theirs)
         ours.settimeout(SETUP_SECONDS)
         message, (listener, names), _, _ = _received(ours, program)
-        resolver = Resolver(socket.socket(fileno=names))
+        resolver = DnsResolver(socket.socket(fileno=names))
         stack.callback(resolver.close)
-        past = _Past(report)
+        past = _BypassMeter(report)
         stack.callback(past.close)
         ways = _Ways(services, authority, resolver, entries, program.pid, past)
         acceptor = Acceptor(socket.socket(fileno=listener), ways.adopt, "uplink way in")
@@ -171,7 +171,7 @@ def _signals_for(program: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(each, handler)
 
 
-class _Past:
+class _BypassMeter:
     """Adds up what goes past uplink, and reports it while there is any."""
 
     def __init__(self, report: Report) -> None:
@@ -211,10 +211,10 @@ class _Ways:
         self,
         services: Mapping[tuple[str, int], bool],
         authority: RunAuthority | None,
-        resolver: Resolver,
+        resolver: DnsResolver,
         entries: Path,
         pid: int,
-        past: _Past,
+        past: _BypassMeter,
     ) -> None:
         self._services, self._authority = services, authority
         self._resolver, self._entries, self._pid, self._past = resolver, entries, pid, past

@@ -17,9 +17,9 @@ from collections import OrderedDict
 
 from satchel.errors import SatchelError
 from uplink.gateway.accounts import Account
-from uplink.gateway.asked import Asked
-from uplink.gateway.forwarding import Forwarding, Listing
+from uplink.gateway.request_forwarder import Listing, RequestForwarder
 from uplink.gateway.trees import LISTING_LIMIT
+from uplink.gateway.uplink_request import UplinkRequest
 from uplink.policy import (
     Crawl,
     FolderQuestion,
@@ -44,20 +44,20 @@ FORM = [("Content-Type", "application/xml")]
 class ObjectLists:
     """See the module. Any thread."""
 
-    def __init__(self, forwarding: Forwarding) -> None:
+    def __init__(self, forwarding: RequestForwarder) -> None:
         self._forwarding = forwarding
         self._listings = forwarding.listings
         self._guard = threading.Lock()
         self._trees: OrderedDict[tuple[str, ...], float] = OrderedDict()  # when they were asked for
 
-    def folder(self, asked: Asked) -> str | None:
+    def folder(self, asked: UplinkRequest) -> str | None:
         """That a request is for, as a path; None where it is for none."""
         question = read_folder_question(asked.path)
         return None if question is None else question.folder
 
-    def answer(self, asked: Asked, crawl: Crawl | None) -> bool:
+    def answer(self, asked: UplinkRequest, crawl: Crawl | None) -> bool:
         """Answer a question for a list. Whether the service was asked. crawl: that of which it is a
-        part. Raises as `Forwarding.forward` does."""
+        part. Raises as `RequestForwarder.forward` does."""
         account, question = asked.trusted, read_folder_question(asked.path)
         if account is None or question is None:
             self._forwarding.forward(asked)
@@ -89,7 +89,7 @@ class ObjectLists:
                 self._trees.popitem(last=False)
         return asks
 
-    def _ask(self, asked: Asked, key: tuple[str, ...]) -> Listing:
+    def _ask(self, asked: UplinkRequest, key: tuple[str, ...]) -> Listing:
         changes = self._listings.changes(key[0], key[1])
         with asked.upstream.ask("GET", asked.path, asked.sent_headers(), host=asked.host) as answer:
             headers = asked.answer_headers(answer.headers)
@@ -99,7 +99,9 @@ class ObjectLists:
             self._listings.keep(key, listing, changes)
         return listing
 
-    def _ask_for_tree(self, asked: Asked, account: Account, question: FolderQuestion) -> bool:
+    def _ask_for_tree(
+        self, asked: UplinkRequest, account: Account, question: FolderQuestion
+    ) -> bool:
         """Keep the lists of all folders below that one, as they are now. Whether it was told."""
         changes = self._listings.changes(asked.service, account.name)
         try:
@@ -120,7 +122,7 @@ class ObjectLists:
         return True
 
     def _tree(
-        self, asked: Asked, account: Account, question: FolderQuestion
+        self, asked: UplinkRequest, account: Account, question: FolderQuestion
     ) -> dict[str, bytes] | None:
         """Raises BadObjectList, ServiceUnreachable."""
         objects: list[tuple[str, bytes]] = []
@@ -144,7 +146,9 @@ class ObjectLists:
         return None
 
 
-def _key(asked: Asked, account: Account, question: FolderQuestion, folder: str) -> tuple[str, ...]:
+def _key(
+    asked: UplinkRequest, account: Account, question: FolderQuestion, folder: str
+) -> tuple[str, ...]:
     """Of a list that is kept."""
     form = repr((question.encoded, question.most, question.rest))
     return asked.service, account.name, folder, "s3", hashlib.sha256(form.encode()).hexdigest()

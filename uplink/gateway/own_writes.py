@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping
 from email.utils import formatdate
 from pathlib import Path
 
-from uplink.gateway.conversation import Exchange
+from uplink.gateway.conversation import HttpExchange
 from uplink.gateway.flusher import held_etag
-from uplink.policy import Entry, Upload, edit_listing, plain
+from uplink.policy import DavEntry, Upload, edit_listing, plain
 
 PIECE = 1 << 18
 FORM = "application/xml; charset=utf-8"
 
 
-def read_held(exchange: Exchange, upload: Upload, body: Path) -> None:
+def read_held(exchange: HttpExchange, upload: Upload, body: Path) -> None:
     """Answer GET or HEAD with what was uploaded. Raises OSError where it is gone meanwhile."""
     etag = held_etag(upload)
     headers = [
@@ -51,7 +51,7 @@ def list_held(
     """
     here = plain(folder)
     entries = [
-        Entry(
+        DavEntry(
             path=prefix + upload.path.partition("?")[0],
             etag=held_etag(upload),
             size=upload.size,

@@ -36,7 +36,7 @@ class BadQuestion(ValueError):
     """A program sent a malformed DNS question."""
 
 
-class Resolver:
+class DnsResolver:
     """Answers at the socket, a datagram one that becomes its own, until `close`. Any thread."""
 
     def __init__(self, listener: socket.socket, system: Path = Path("/etc/resolv.conf")) -> None:

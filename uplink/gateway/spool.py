@@ -27,7 +27,7 @@ from typing import BinaryIO
 from satchel.errors import CapacityError, ConflictError, NotFoundError
 from satchel.files import claimed, sync_folder
 from satchel.record_file import RecordFile, RecordFormat
-from satchel.typed import Form, Mistyped
+from satchel.typed import Form, TypeMismatch
 from uplink.policy import Condition, Upload, UploadState, plain
 
 FORMAT = RecordFormat(
@@ -61,7 +61,7 @@ class SpoolInUse(ConflictError):
     """Another daemon has the spool."""
 
 
-class Incoming:
+class IncomingBody:
     """A body that is being written. Made by `Spool.receive`."""
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -118,7 +118,7 @@ class Spool:
             self._claim.close()
 
     @contextlib.contextmanager
-    def receive(self, size: int) -> Iterator[Incoming]:
+    def receive(self, size: int) -> Iterator[IncomingBody]:
         """A body of `size` bytes, to be written and then held by `hold` within the block; else it
         is gone behind it. Raises SpoolFull, OSError."""
         with self._guard:
@@ -133,7 +133,7 @@ class Spool:
             with path.open("xb") as file:
                 if size:
                     os.posix_fallocate(file.fileno(), 0, size)
-                yield Incoming(file, name)
+                yield IncomingBody(file, name)
         finally:
             with self._guard:
                 self._reserved -= size
@@ -143,7 +143,7 @@ class Spool:
 
     def hold(
         self,
-        incoming: Incoming,
+        incoming: IncomingBody,
         *,
         service: str,
         account: str,
@@ -203,7 +203,7 @@ class Spool:
     def body(self, upload: Upload) -> Path:
         return self._bodies / upload.body
 
-    def path_of(self, incoming: Incoming) -> Path:
+    def path_of(self, incoming: IncomingBody) -> Path:
         """Of a body that was received, within its block; all of it can be read."""
         incoming.flush()
         return self._bodies / incoming.name
@@ -273,7 +273,7 @@ class Spool:
                 self._uploads.pop(int(value), None)
                 return True
             upload: Upload = _FORM.typed(value, Upload, "upload")
-        except (ValueError, TypeError, Mistyped, RecursionError):
+        except (ValueError, TypeError, TypeMismatch, RecursionError):
             return False
         if fields[0] != UPLOAD or not _BODY.fullmatch(upload.body):
             return False

@@ -12,8 +12,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from satchel.errors import SatchelError
-from uplink.gateway.asked import Asked
 from uplink.gateway.home_help import HelpedTree, HomeHelp
+from uplink.gateway.uplink_request import UplinkRequest
 from uplink.policy import DavQuestion, Mirror, TreeSync, ask_for_etags
 from wire import ServiceUnreachable
 
@@ -50,7 +50,7 @@ class Trees:
         self._guard = threading.Lock()
         self._trees: OrderedDict[tuple[str, ...], _Tree] = OrderedDict()
 
-    def whole(self, asked: Asked, root: str, question: bytes) -> bytes | None:
+    def whole(self, asked: UplinkRequest, root: str, question: bytes) -> bytes | None:
         """The list of the tree as it is now, as the service has its addresses; None where the
         service does not tell. root: as `plain` has it. Raises ServiceUnreachable."""
         assert asked.account is not None
@@ -69,7 +69,7 @@ class Trees:
                 return None
             return tree.sync.mirror.whole()
 
-    def _ask_home(self, tree: _Tree, asked: Asked, root: str, question: bytes) -> bool:
+    def _ask_home(self, tree: _Tree, asked: UplinkRequest, root: str, question: bytes) -> bool:
         """Whether home has told what the service has now."""
         helped, tree.helped = tree.helped, None
         user = asked.account.user if asked.account else None
@@ -94,7 +94,7 @@ class Trees:
                 self._trees.popitem(last=False)
             return tree
 
-    def _refresh(self, tree: _Tree, asked: Asked, root: str, question: bytes) -> None:
+    def _refresh(self, tree: _Tree, asked: UplinkRequest, root: str, question: bytes) -> None:
         now = time.monotonic()
         sync, tree.sync = tree.sync, None
         if sync is None:
@@ -110,7 +110,7 @@ class Trees:
             logger.warning("no mirror of %s of %s: %s", root, asked.service, error)
 
 
-def _ask(asked: Asked, question: DavQuestion) -> tuple[int, bytes]:
+def _ask(asked: UplinkRequest, question: DavQuestion) -> tuple[int, bytes]:
     dropped = ("accept-encoding", "depth", "content-type")
     headers = [(k, v) for k, v in asked.sent_headers() if k.lower() not in dropped]
     headers += [("Accept-Encoding", "gzip"), ("Depth", question.depth)]

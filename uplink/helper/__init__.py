@@ -16,9 +16,9 @@ from satchel.deferred import deferred
 if TYPE_CHECKING:
     from uplink.helper import api
     from uplink.helper.api import uplink_routes
-    from uplink.helper.helped import Helper
+    from uplink.helper.service_helpers import ServiceHelpers
     from uplink.helper.settings import HelpedService
 else:
     __getattr__ = deferred(__name__)
 
-__all__ = ["HelpedService", "Helper", "api", "uplink_routes"]
+__all__ = ["HelpedService", "ServiceHelpers", "api", "uplink_routes"]

@@ -11,13 +11,13 @@ from typing import Any
 import flask
 
 from satchel.errors import UsageError
-from satchel.typed import Form, Mistyped
+from satchel.typed import Form, TypeMismatch
 from uplink.helper.files import NewFile
-from uplink.helper.helped import Helper
+from uplink.helper.service_helpers import ServiceHelpers
 from wire import octets, query, takes
 
 
-def uplink_routes(helper: Helper) -> flask.Blueprint:
+def uplink_routes(helper: ServiceHelpers) -> flask.Blueprint:
     """The routes at the top."""
     routes = flask.Blueprint("uplink", __name__, url_prefix="/v1/uplink/<service>")
 
@@ -71,7 +71,7 @@ def uplink_routes(helper: Helper) -> flask.Blueprint:
 def _new_file(fields: dict[str, Any]) -> NewFile:
     try:
         file: NewFile = Form().typed(fields, NewFile, "the new file")
-    except (Mistyped, RecursionError) as error:
+    except (TypeMismatch, RecursionError) as error:
         raise UsageError(f"cannot read {flask.request.path}", why=str(error)) from error
     return file
 

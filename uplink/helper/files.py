@@ -33,9 +33,9 @@ from satchel.ids import BLOCK_SIZE, CHUNK_ID_SIZE
 from uplink.policy import (
     Condition,
     Description,
+    DialogueVerdict,
     StepAnswer,
     StepRequest,
-    Verdict,
     run_dialogue,
 )
 from wire import Credentials, Upstream
@@ -189,7 +189,7 @@ class Files:
         with found.guard:
             found.take(chunks)
 
-    def send(self, file: str) -> Verdict:
+    def send(self, file: str) -> DialogueVerdict:
         """Upload it; it is under way no more. Raises NoSuchFile, StateError, NotTheFile,
         ServiceUnreachable, BadDescription, OSError."""
         with self._guard:
@@ -234,7 +234,7 @@ class Files:
             base.flush()
             return answer.named.get("etag", ""), digest.hexdigest(), where
 
-    def _dialogue(self, new: NewFile, whole: BinaryIO) -> Verdict:
+    def _dialogue(self, new: NewFile, whole: BinaryIO) -> DialogueVerdict:
         values = {"path": new.path, "size": str(new.size), "sha256": new.sha256}
 
         def ask(step: StepRequest) -> StepAnswer:

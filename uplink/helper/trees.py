@@ -31,7 +31,7 @@ class _Tree:
     guard: threading.Lock = field(default_factory=threading.Lock)
 
 
-class Trees:
+class HomeTrees:
     """Those of one service. Any thread."""
 
     def __init__(self, upstream: Upstream, credentials: Credentials, hint: str) -> None:

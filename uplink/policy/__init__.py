@@ -12,7 +12,7 @@ Pure: no clock, no network, no threads. The caller gives the time and acts on th
 - objects: S3's lists of objects
 - dialogue: the requests of an upload, one after the other
 - davxml: WebDAV's lists of properties, which are changed on the way through
-- known: what is known of files and folders at a service
+- path_knowledge: what is known of files and folders at a service
 - mirror, treesync: what a tree of folders has, and how it is made to have what the service has
 - crawl: programs that ask for a whole tree of folders, told from people
 - cache: which answers are kept, for whom, and for how long
@@ -28,11 +28,11 @@ from uplink.policy.batcher import (
     growth_per_mb,
     saving_ratio,
 )
-from uplink.policy.cache import Freshness, cache_key, freshness, keepable
+from uplink.policy.cache import CacheFreshness, cache_key, freshness, keepable
 from uplink.policy.crawl import Crawl, Crawls
 from uplink.policy.davxml import (
     BadDavXml,
-    Entry,
+    DavEntry,
     ask_for_etags,
     edit_listing,
     read_listing,
@@ -40,8 +40,7 @@ from uplink.policy.davxml import (
     rewrite_hrefs,
     split_tree,
 )
-from uplink.policy.dialogue import StepAnswer, StepRequest, Verdict, run_dialogue
-from uplink.policy.known import Knowledge, Known, plain
+from uplink.policy.dialogue import DialogueVerdict, StepAnswer, StepRequest, run_dialogue
 from uplink.policy.mirror import Mirror, TreeTooLarge
 from uplink.policy.objects import (
     BadObjectList,
@@ -51,23 +50,24 @@ from uplink.policy.objects import (
     read_folder_question,
     read_objects,
 )
+from uplink.policy.path_knowledge import Knowledge, KnownPath, plain
 from uplink.policy.radio import (
     BadRadio,
     Interface,
     Ledger,
     RadioModel,
     RadioState,
-    Stage,
+    TailStage,
     built_in_radios,
     read_radios,
 )
 from uplink.policy.services import (
     BadDescription,
     Description,
-    Kind,
+    DialogueStep,
     Outcome,
     Pattern,
-    Step,
+    RequestKind,
     built_in_descriptions,
     read_description,
 )
@@ -83,19 +83,20 @@ __all__ = [
     "BadObjectList",
     "BadRadio",
     "Batcher",
+    "CacheFreshness",
     "Condition",
     "Crawl",
     "Crawls",
+    "DavEntry",
     "DavQuestion",
     "Deltas",
     "Description",
-    "Entry",
+    "DialogueStep",
+    "DialogueVerdict",
     "FolderQuestion",
-    "Freshness",
     "Interface",
-    "Kind",
     "Knowledge",
-    "Known",
+    "KnownPath",
     "Ledger",
     "Mirror",
     "NoTree",
@@ -105,16 +106,15 @@ __all__ = [
     "RadioModel",
     "RadioState",
     "Reason",
+    "RequestKind",
     "Signature",
-    "Stage",
-    "Step",
     "StepAnswer",
     "StepRequest",
+    "TailStage",
     "TreeSync",
     "TreeTooLarge",
     "Upload",
     "UploadState",
-    "Verdict",
     "ask_for_etags",
     "built_in_descriptions",
     "built_in_radios",

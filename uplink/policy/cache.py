@@ -20,7 +20,7 @@ SHARED_VARY = frozenset({"authorization", "origin"})
 """Names in Vary that tell nothing apart: accounts have keys of their own."""
 
 
-class Freshness(Enum):
+class CacheFreshness(Enum):
     FRESH = "fresh"  # give it
     STALE = "stale"  # ask whether it has changed
 
@@ -47,6 +47,6 @@ def keepable(status: int, headers: Mapping[str, str]) -> bool:
     )
 
 
-def freshness(confirmed: float, now: float, fresh: float) -> Freshness:
+def freshness(confirmed: float, now: float, fresh: float) -> CacheFreshness:
     """confirmed: when the service last said that it is so. After a clock went back it is stale."""
-    return Freshness.FRESH if 0 <= now - confirmed < fresh else Freshness.STALE
+    return CacheFreshness.FRESH if 0 <= now - confirmed < fresh else CacheFreshness.STALE

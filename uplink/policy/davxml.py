@@ -31,7 +31,7 @@ class BadDavXml(IntegrityError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class DavEntry:
     """A file or a folder in a list. path: the address's path, percent-encoded, without its last
     slash; size, etag: where the list has them; modified: seconds since 1970, of what is held"""
 
@@ -101,13 +101,13 @@ def sync_question(body: bytes, token: str, level: str) -> bytes:
     return _text_of(root, declared=True)
 
 
-def read_listing(body: bytes) -> list[Entry]:
+def read_listing(body: bytes) -> list[DavEntry]:
     """What a list has. Raises BadDavXml."""
     return list(_entries(_parse(body)))
 
 
 @dataclass(frozen=True)
-class Member:
+class DavMember:
     """A file or a folder as a service told of it. path: percent-decoded, without a slash at the
     end; text: the whole of what was told; gone: it is not there; token: of synchronisation"""
 
@@ -119,7 +119,7 @@ class Member:
     gone: bool = False
 
 
-def read_members(body: bytes, *, quotas: bool = True) -> tuple[list[Member], str]:
+def read_members(body: bytes, *, quotas: bool = True) -> tuple[list[DavMember], str]:
     """What a list has, and the token of its state where it is an answer to `sync_question`. quotas:
     with the room that folders have. Raises BadDavXml; also for such an answer that is not whole."""
     root = _parse(body)
@@ -133,7 +133,7 @@ def read_members(body: bytes, *, quotas: bool = True) -> tuple[list[Member], str
         entry = next(_entries(response), None)
         token = response.findtext(f"{_DAV}propstat/{_DAV}prop/{_DAV}sync-token") or ""
         members.append(
-            Member(
+            DavMember(
                 path=_plain(response.findtext(f"{_DAV}href") or ""),
                 text=_text_of(response),
                 folder=bool(entry and entry.folder),
@@ -186,7 +186,7 @@ def split_tree(body: bytes) -> dict[str, bytes]:
     return lists
 
 
-def edit_listing(body: bytes | None, question: bytes, held: Iterable[Entry]) -> bytes:
+def edit_listing(body: bytes | None, question: bytes, held: Iterable[DavEntry]) -> bytes:
     """The list with files that are held: in the place of what it has of them, or behind it.
 
     body: None for a list of them alone; question: the request's body, which says what properties
@@ -228,7 +228,7 @@ def _text_of(element: Tree.Element, *, declared: bool = False) -> bytes:
     return bytes(Tree.tostring(element, encoding="utf-8", xml_declaration=declared))
 
 
-def _entries(root: Tree.Element) -> Iterator[Entry]:
+def _entries(root: Tree.Element) -> Iterator[DavEntry]:
     for response in root.iter(f"{_DAV}response"):
         found: dict[str, Tree.Element] = {}
         for propstat in response.findall(f"{_DAV}propstat"):
@@ -239,7 +239,7 @@ def _entries(root: Tree.Element) -> Iterator[Entry]:
         kind = found.get(f"{_DAV}resourcetype")
         texts = {tag: (each.text or "").strip() for tag, each in found.items()}
         size = texts.get(f"{_DAV}getcontentlength", "")
-        yield Entry(
+        yield DavEntry(
             path=urlsplit((response.findtext(f"{_DAV}href") or "").strip()).path.rstrip("/"),
             folder=kind is not None and kind.find(f"{_DAV}collection") is not None,
             etag=_quoted(texts.get(f"{_DAV}getetag", "")),
@@ -263,7 +263,7 @@ def _wanted(question: bytes) -> list[str] | None:
     return None if prop is None else [each.tag for each in prop]
 
 
-def _response(entry: Entry, wanted: list[str] | None) -> Tree.Element:
+def _response(entry: DavEntry, wanted: list[str] | None) -> Tree.Element:
     moment = datetime.fromtimestamp(entry.modified, UTC)
     values = {
         "resourcetype": "",

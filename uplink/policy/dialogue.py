@@ -31,7 +31,7 @@ class StepAnswer:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DialogueVerdict:
     """What came of a dialogue. why: the last answer, for people; etag: that the service gave"""
 
     outcome: Outcome
@@ -45,7 +45,7 @@ def run_dialogue(
     headers: Mapping[str, str],
     condition: Condition,
     ask: Callable[[StepRequest], StepAnswer],
-) -> Verdict:
+) -> DialogueVerdict:
     """Ask all steps, until one is not done.
 
     values: `path`, `size` and `sha256`; headers: of the program's request, which go with the
@@ -62,8 +62,8 @@ def run_dialogue(
         why = f"it answered {answer.status} to {step.method}"
         outcome = description.outcome(step, answer.status)
         if outcome is not Outcome.DONE:
-            return Verdict(outcome, why)
+            return DialogueVerdict(outcome, why)
         known |= step.taken(answer.headers, answer.body)
         if step.content:
             etag = answer.headers.get("etag", "")
-    return Verdict(Outcome.DONE, why, etag)
+    return DialogueVerdict(Outcome.DONE, why, etag)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from satchel.errors import CapacityError
-from uplink.policy.davxml import Member, gone, join_members
+from uplink.policy.davxml import DavMember, gone, join_members
 
 MEMBERS = 200_000
 """Of one tree; a larger one is not mirrored."""
@@ -35,22 +35,22 @@ class Mirror:
         self.root = root
         self.state = 0
         self.had: dict[str, str] = {}
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, DavMember] = {}
         self._children: dict[str, set[str]] = {}
         self._changed: dict[str, int] = {}  # by path, also of what is gone
 
     def __len__(self) -> int:
         return len(self._members)
 
-    def get(self, path: str) -> Member | None:
+    def get(self, path: str) -> DavMember | None:
         return self._members.get(path)
 
-    def folders_in(self, folder: str) -> list[Member]:
+    def folders_in(self, folder: str) -> list[DavMember]:
         """The folders directly in that one."""
         found = (self._members[path] for path in sorted(self._children.get(folder, ())))
         return [member for member in found if member.folder]
 
-    def replace_folder(self, folder: str, told: Iterable[Member]) -> None:
+    def replace_folder(self, folder: str, told: Iterable[DavMember]) -> None:
         """A service has told all that is in a folder, and the folder itself. What is told of other
         places is not believed. Raises TreeTooLarge."""
         there = {m.path: m for m in told if folder in (m.path, _parent(m.path)) and not m.gone}
@@ -59,7 +59,7 @@ class Mirror:
         for member in there.values():
             self._set(member)
 
-    def replace(self, told: Iterable[Member]) -> None:
+    def replace(self, told: Iterable[DavMember]) -> None:
         """A service has told of the whole tree. Raises TreeTooLarge."""
         there = {m.path: m for m in told if self._inside(m.path) and not m.gone}
         for path in self._members.keys() - there.keys():
@@ -67,7 +67,7 @@ class Mirror:
         for member in there.values():
             self._set(member)
 
-    def apply(self, told: Iterable[Member]) -> None:
+    def apply(self, told: Iterable[DavMember]) -> None:
         """A service has told what has changed. Raises TreeTooLarge."""
         for member in told:
             if not self._inside(member.path):
@@ -96,7 +96,7 @@ class Mirror:
     def _inside(self, path: str) -> bool:
         return path == self.root or path.startswith(self.root + "/")
 
-    def _set(self, member: Member) -> None:
+    def _set(self, member: DavMember) -> None:
         if self._members.get(member.path) == member:
             return
         if member.path not in self._members and len(self._changed) >= MEMBERS:

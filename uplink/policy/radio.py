@@ -40,7 +40,7 @@ class RadioState(Enum):
 
 
 @dataclass(frozen=True)
-class Stage:
+class TailStage:
     """Part of a tail. seconds: how long; watts: at which power"""
 
     seconds: float
@@ -60,8 +60,8 @@ class RadioModel:
     alpha_up: float
     alpha_down: float
     beta: float
-    promotion: Stage
-    tail: tuple[Stage, ...]
+    promotion: TailStage
+    tail: tuple[TailStage, ...]
     rate: float
     source: str
 
@@ -217,11 +217,11 @@ def _model(name: str, fields: Any) -> RadioModel:
     )
 
 
-def _stage(name: str, value: Any) -> Stage:
+def _stage(name: str, value: Any) -> TailStage:
     if not isinstance(value, dict) or set(value) != {"ms", "mw"}:
         raise BadRadio(f"the radio {name} has a bad stage", why="a stage has ms and mw")
     numbers = [_positive(name, key, value[key]) for key in ("ms", "mw")]
-    return Stage(numbers[0] / 1e3, numbers[1] / 1e3)
+    return TailStage(numbers[0] / 1e3, numbers[1] / 1e3)
 
 
 def _positive(name: str, key: str, value: Any) -> float:

@@ -29,7 +29,7 @@ class BadDescription(UsageError):
     """The description of a service is wrong."""
 
 
-class Kind(Enum):
+class RequestKind(Enum):
     """What a request is about."""
 
     LISTING = "listing"  # what is in a folder, or what a file is
@@ -54,7 +54,7 @@ class Pattern:
     """Requests of a kind. headers: what they must match, whole; without: those that they must not
     have; query: what the address's must match, whole, None where it may be any"""
 
-    kind: Kind
+    kind: RequestKind
     methods: frozenset[str]
     headers: tuple[tuple[str, re.Pattern[str]], ...] = ()
     without: frozenset[str] = frozenset()
@@ -70,7 +70,7 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Step:
+class DialogueStep:
     """One request of an upload's dialogue. target, headers: with `{path}` and what earlier steps
     took in braces; content: whether the file's bytes are its body; conditional: whether the
     condition of the upload goes along; done: statuses of success; take: values for later steps,
@@ -105,19 +105,19 @@ class Description:
     listing: str
     fresh: float
     patterns: tuple[Pattern, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[DialogueStep, ...]
     outcomes: Mapping[int, Outcome] = field(default_factory=dict)
     deltas: str = ""
     waits: float = 0.0
 
-    def kind(self, method: str, headers: Mapping[str, str], query: str = "") -> Kind:
+    def kind(self, method: str, headers: Mapping[str, str], query: str = "") -> RequestKind:
         """Of a request. headers: by names in lower case."""
         for pattern in self.patterns:
             if pattern.matches(method, headers, query):
                 return pattern.kind
-        return Kind.OTHER
+        return RequestKind.OTHER
 
-    def outcome(self, step: Step, status: int) -> Outcome:
+    def outcome(self, step: DialogueStep, status: int) -> Outcome:
         if status in step.done:
             return Outcome.DONE
         return self.outcomes.get(status, Outcome.LATER if status >= 500 else Outcome.REFUSED)
@@ -206,7 +206,7 @@ class _Reader:
 
     def pattern(self, table: dict[str, Any]) -> Pattern:
         self.only(table, {"kind", "methods", "headers", "without", "query"}, "a request")
-        kinds = {kind.value: kind for kind in Kind}
+        kinds = {kind.value: kind for kind in RequestKind}
         kind = table.get("kind")
         self.need(kind in kinds, f"the kind of a request is one of {', '.join(kinds)}")
         headers = tuple(
@@ -228,7 +228,7 @@ class _Reader:
         except (re.error, RecursionError) as error:
             raise BadDescription(f"the description {self.name} has a bad pattern") from error
 
-    def step(self, table: dict[str, Any]) -> Step:
+    def step(self, table: dict[str, Any]) -> DialogueStep:
         keys = {"method", "target", "headers", "content", "conditional", "done", "take"}
         self.only(table, keys, "a step")
         flags = [table.get(key, False) for key in ("content", "conditional")]
@@ -242,7 +242,7 @@ class _Reader:
         headers = tuple(self.pairs(table.get("headers", {}), "headers"))
         done = self.statuses(table.get("done", []), "done")
         self.need(bool(done), "a step says which statuses are its success: done")
-        return Step(method, target, headers, flags[0], flags[1], done, take)
+        return DialogueStep(method, target, headers, flags[0], flags[1], done, take)
 
     def outcomes(self, value: Any) -> dict[int, Outcome]:
         self.need(isinstance(value, dict), "outcomes is a table")

@@ -6,7 +6,7 @@ A signature covers the method, the path, the query, some headers (the host among
 the body, and is good for 15 minutes. So such a request goes as it is, and soon. Who has the key's
 secret can tell whether a request is its owner's, and can ask in its name.
 
-Source: "Authenticating Requests (AWS Signature Version 4)", Amazon S3 API Reference.
+Source: "Authenticating FrontRequests (AWS Signature Version 4)", Amazon S3 API Reference.
 """
 
 from __future__ import annotations

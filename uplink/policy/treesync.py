@@ -22,7 +22,7 @@ from enum import Enum
 from satchel.errors import SatchelError
 from uplink.policy.davxml import (
     BadDavXml,
-    Member,
+    DavMember,
     ask_for_etags,
     ask_for_tokens,
     read_members,
@@ -122,16 +122,16 @@ class TreeSync:
         self._walk(ask)
         return Deltas.WALK
 
-    def _tree(self, ask: Ask) -> list[Member]:
+    def _tree(self, ask: Ask) -> list[DavMember]:
         body = ask_for_etags(self._question)
         return self._told(ask, DavQuestion("PROPFIND", self.mirror.root, "infinity", body))
 
-    def _folder(self, ask: Ask, folder: str, depth: str = "1") -> list[Member]:
+    def _folder(self, ask: Ask, folder: str, depth: str = "1") -> list[DavMember]:
         body = self._question
         body = ask_for_tokens(body) if self._hint == "sync" else ask_for_etags(body)
         return self._told(ask, DavQuestion("PROPFIND", folder, depth, body))
 
-    def _told(self, ask: Ask, question: DavQuestion) -> list[Member]:
+    def _told(self, ask: Ask, question: DavQuestion) -> list[DavMember]:
         status, body = ask(question)
         if status != MULTISTATUS:
             raise NoTree(status)
@@ -165,7 +165,7 @@ class TreeSync:
                 if not same:
                     waiting.append(child.path)
 
-    def _update(self, ask: Ask, child: Member) -> bool:
+    def _update(self, ask: Ask, child: DavMember) -> bool:
         """Whether the mirror has now all that is in that folder, which has no folders in it."""
         mirror, had = self.mirror, self.mirror.had.get(child.path)
         if not had or not child.token or mirror.folders_in(child.path):
@@ -182,7 +182,7 @@ class TreeSync:
         return not mirror.folders_in(child.path)
 
 
-def _is_tree(told: list[Member], root: str) -> bool:
+def _is_tree(told: list[DavMember], root: str) -> bool:
     """Some services take depth infinity for 1: then nothing is below the folders in the root. A
     tree that looks so is not believed."""
     folders = [m for m in told if m.folder and m.path != root]

@@ -30,6 +30,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from satchel.errors import SatchelError, StateError, UnavailableError
+from satchel.polling import POLL_SECONDS
 from wire.errors import LocalProtocolError, PeerUnreachable, RemoteProtocolError
 
 log = logging.getLogger(__name__)
@@ -63,11 +64,10 @@ PINGS_LIMIT = 100
 RECEIVE = 1 << 18
 """Bytes that are read at once."""
 
-_LOOK_SECONDS = 0.5
 _WHY_LIMIT = 1000
 
 
-class Kind(enum.IntEnum):
+class FrameKind(enum.IntEnum):
     MESSAGE = 0
     REQUEST = 1
     REPLY = 2
@@ -79,9 +79,9 @@ class Kind(enum.IntEnum):
     PONG = 8
 
 
-_ANSWERS = (Kind.REPLY, Kind.FAILURE)
-_AHEAD = (Kind.PING, Kind.PONG)
-_KINDS = frozenset(Kind) - {Kind.HELLO}
+_ANSWERS = (FrameKind.REPLY, FrameKind.FAILURE)
+_AHEAD = (FrameKind.PING, FrameKind.PONG)
+_KINDS = frozenset(FrameKind) - {FrameKind.HELLO}
 _KIND_AT = 4
 """Where a frame has its kind."""
 
@@ -90,7 +90,7 @@ class PeerFailed(UnavailableError):
     """The other side could not answer this request; the conversation continues."""
 
 
-class Ended(UnavailableError):
+class ConversationEnded(UnavailableError):
     """The conversation is over: pending requests have no answer."""
 
 
@@ -101,14 +101,17 @@ reply, to be called once, now or later, on any thread. It must not ask the other
 itself: the answer would be read by the same thread."""
 
 
-def _frame(kind: Kind, number: int, received: int, payload: bytes) -> bytes:
+def _frame(kind: FrameKind, number: int, received: int, payload: bytes) -> bytes:
     """As it is written: its parts one after the other."""
     starts = range(0, max(len(payload), 1), PART)
     pieces = []
     for start in starts:
         piece = payload[start : start + PART]
         last = start == starts[-1]
-        pieces += [HEADER.pack(len(piece), kind if last else Kind.PART, number, received), piece]
+        pieces += [
+            HEADER.pack(len(piece), kind if last else FrameKind.PART, number, received),
+            piece,
+        ]
     return b"".join(pieces)
 
 
@@ -201,12 +204,13 @@ class Duplex:
 
         arrived: is called with the reply on the thread that reads, before anything that came
         after it; also when nobody waits any more. patience: seconds without a connection until
-        PeerUnreachable is raised; None: endless. Raises PeerFailed, Ended, LocalProtocolError.
+        PeerUnreachable is raised; None: endless. Raises PeerFailed, ConversationEnded,
+        LocalProtocolError.
         """
         call = _Call(arrived)
         self._wait_for_room(patience)
         self._request(payload, call)
-        while not call.done.wait(_LOOK_SECONDS if patience is not None else None):
+        while not call.done.wait(POLL_SECONDS if patience is not None else None):
             self._require_patience(patience)
         if call.error:
             raise call.error
@@ -215,7 +219,7 @@ class Duplex:
     def tell(self, payload: bytes, *, patience: float | None = None) -> None:
         """Send a message. Raises as `ask` does, but not PeerFailed."""
         self._wait_for_room(patience)
-        self._send(Kind.MESSAGE, 0, payload)
+        self._send(FrameKind.MESSAGE, 0, payload)
 
     def post(
         self,
@@ -232,8 +236,8 @@ class Duplex:
             if arrived:
                 self._request(payload, _Call(arrived, failed))
             else:
-                self._send(Kind.MESSAGE, 0, payload)
-        except Ended as error:
+                self._send(FrameKind.MESSAGE, 0, payload)
+        except ConversationEnded as error:
             if failed:
                 failed(error)
 
@@ -248,9 +252,9 @@ class Duplex:
             self._pings[number] = answered
             if len(self._pings) > PINGS_LIMIT:
                 del self._pings[next(iter(self._pings))]
-        self._ahead(Kind.PING, number)
+        self._ahead(FrameKind.PING, number)
 
-    def _ahead(self, kind: Kind, number: int) -> None:
+    def _ahead(self, kind: FrameKind, number: int) -> None:
         with self._lock:
             waits = self._unwritten
             if len(waits) > AHEAD_LIMIT and waits[AHEAD_LIMIT][_KIND_AT] in _AHEAD:
@@ -306,8 +310,8 @@ class Duplex:
                     connection.shutdown(socket.SHUT_RDWR)
 
     def end(self, why: str) -> None:
-        """End the conversation. Whoever waits for an answer gets Ended. Harmless the second
-        time."""
+        """End the conversation. Whoever waits for an answer gets ConversationEnded. Harmless the
+        second time."""
         with self._lock:
             if self._ended is None:
                 self._ended = why
@@ -320,8 +324,10 @@ class Duplex:
         for call in calls.values():
             call.fail(self._over())
 
-    def _over(self) -> Ended:
-        return Ended(f"the conversation with {self.name} is over", why=self._ended or "")
+    def _over(self) -> ConversationEnded:
+        return ConversationEnded(
+            f"the conversation with {self.name} is over", why=self._ended or ""
+        )
 
     def _request(self, payload: bytes, call: _Call) -> None:
         with self._lock:
@@ -329,9 +335,9 @@ class Duplex:
             if self._ended is not None:
                 raise self._over()
             self._calls[number] = call
-        self._send(Kind.REQUEST, number, payload)
+        self._send(FrameKind.REQUEST, number, payload)
 
-    def _send(self, kind: Kind, number: int, payload: bytes) -> None:
+    def _send(self, kind: FrameKind, number: int, payload: bytes) -> None:
         if len(payload) > FRAME_LIMIT:
             raise LocalProtocolError(f"a frame for {self.name} is too long", why=str(len(payload)))
         with self._lock:
@@ -431,35 +437,35 @@ class Duplex:
                 break
             payload = bytes(memoryview(buffer)[start + HEADER.size : start + HEADER.size + length])
             start += HEADER.size + length
-            if kind == Kind.PART:
+            if kind == FrameKind.PART:
                 self._parts += payload
             elif kind in _AHEAD:
-                self._heard(Kind(kind), number)
-            elif self._parts and kind != Kind.ACKNOWLEDGE:
+                self._heard(FrameKind(kind), number)
+            elif self._parts and kind != FrameKind.ACKNOWLEDGE:
                 whole = bytes(self._parts + payload)
                 self._parts.clear()
-                self._frame(Kind(kind), number, taken, whole)
+                self._frame(FrameKind(kind), number, taken, whole)
             else:
-                self._frame(Kind(kind), number, taken, payload)
+                self._frame(FrameKind(kind), number, taken, payload)
         del buffer[:start]
 
-    def _heard(self, kind: Kind, number: int) -> None:
-        if kind is Kind.PING:
-            self._ahead(Kind.PONG, number)
+    def _heard(self, kind: FrameKind, number: int) -> None:
+        if kind is FrameKind.PING:
+            self._ahead(FrameKind.PONG, number)
             return
         with self._lock:
             answered = self._pings.pop(number, None)
         if answered:
             answered()
 
-    def _frame(self, kind: Kind, number: int, taken: int, payload: bytes) -> None:
+    def _frame(self, kind: FrameKind, number: int, taken: int, payload: bytes) -> None:
         with self._lock:
             if taken > self._taken + len(self._kept) and self._ended is None:
                 raise RemoteProtocolError(
                     f"{self.name} acknowledged a message that was not sent", why=f"{taken} frames"
                 )
             self._acknowledged(taken)
-            if kind is Kind.ACKNOWLEDGE:
+            if kind is FrameKind.ACKNOWLEDGE:
                 return
             self.received += 1
             self._untold_bytes += len(payload)
@@ -470,11 +476,11 @@ class Duplex:
             self._hand_on(kind, number, payload)
         self._acknowledge()
 
-    def _answered(self, kind: Kind, call: _Call | None, payload: bytes) -> None:
+    def _answered(self, kind: FrameKind, call: _Call | None, payload: bytes) -> None:
         if call is None:
             if self._ended is None:
                 raise RemoteProtocolError(f"{self.name} answered a request that was not sent")
-        elif kind is Kind.REPLY:
+        elif kind is FrameKind.REPLY:
             try:
                 call.settle(payload)
             except Exception:  # of who takes it: an OSError would be taken for the connection's
@@ -482,8 +488,8 @@ class Duplex:
         else:
             call.fail(PeerFailed(f"{self.name} failed", why=payload.decode(errors="replace")))
 
-    def _hand_on(self, kind: Kind, number: int, payload: bytes) -> None:
-        reply = _Reply(self, number) if kind is Kind.REQUEST else None
+    def _hand_on(self, kind: FrameKind, number: int, payload: bytes) -> None:
+        reply = _Reply(self, number) if kind is FrameKind.REQUEST else None
         try:
             self._arrived(payload, reply)
         except SatchelError as error:
@@ -501,7 +507,7 @@ class Duplex:
             if frames < ACKNOWLEDGE_FRAMES and self._untold_bytes < ACKNOWLEDGE_BYTES:
                 return
             if self._socket:
-                frame = HEADER.pack(0, Kind.ACKNOWLEDGE, 0, self.received)
+                frame = HEADER.pack(0, FrameKind.ACKNOWLEDGE, 0, self.received)
                 self._unwritten.append(memoryview(frame))
                 self._told, self._untold_bytes = self.received, 0
         self._write()
@@ -519,7 +525,7 @@ class Duplex:
             with self._lock:
                 if self._kept_bytes <= UNSENT_LIMIT or self._ended is not None:
                     return
-                self._lock.wait(_LOOK_SECONDS)
+                self._lock.wait(POLL_SECONDS)
             self._require_patience(patience)
 
     def _require_patience(self, patience: float | None) -> None:
@@ -539,16 +545,16 @@ class _Reply:
         self._given = False
 
     def __call__(self, payload: bytes) -> None:
-        self._give(Kind.REPLY, payload)
+        self._give(FrameKind.REPLY, payload)
 
     def fail(self, why: str) -> None:
         with contextlib.suppress(StateError):
-            self._give(Kind.FAILURE, why.encode()[:_WHY_LIMIT])
+            self._give(FrameKind.FAILURE, why.encode()[:_WHY_LIMIT])
 
-    def _give(self, kind: Kind, payload: bytes) -> None:
+    def _give(self, kind: FrameKind, payload: bytes) -> None:
         with self._lock:
             if self._given:
                 raise StateError(f"a request of {self._duplex.name} has its reply already")
             self._given = True
-        with contextlib.suppress(Ended):
+        with contextlib.suppress(ConversationEnded):
             self._duplex._send(kind, self._number, payload)

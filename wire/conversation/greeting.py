@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from satchel.errors import SatchelError, UnavailableError
-from wire.conversation.duplex import HEADER, RECEIVE, Duplex, Kind, Reply
+from wire.conversation.duplex import HEADER, RECEIVE, Duplex, FrameKind, Reply
 from wire.errors import LocalProtocolError, PeerUnreachable, RemoteProtocolError
 from wire.ports.listening import listen_unix
 
@@ -34,7 +34,7 @@ AGAIN_SECONDS = 0.02
 """After the end of a connection that stood, until the first attempt."""
 
 
-class Ends(Protocol):
+class ConversationOwner(Protocol):
     """Who holds a conversation that this side begins."""
 
     def greet(self, received: int) -> bytes:
@@ -59,7 +59,7 @@ class Caller:
     """Holds a conversation with who listens at a Unix socket, and connects again when that
     breaks."""
 
-    def __init__(self, path: Path, ends: Ends, name: str = "") -> None:
+    def __init__(self, path: Path, ends: ConversationOwner, name: str = "") -> None:
         """Begin at once; `Duplex.ask` waits until there is a connection."""
         self._path = path
         self._ends = ends
@@ -120,7 +120,7 @@ Welcome = Callable[[bytes], "tuple[bytes, Duplex | None, int]"]
 of its frames the other side has taken."""
 
 
-class Listener:
+class ConversationListener:
     """Takes connections at a Unix socket of mode 0600, each for a conversation."""
 
     def __init__(self, path: Path, welcome: Welcome) -> None:
@@ -186,7 +186,7 @@ class Listener:
 def _hello(payload: bytes) -> bytes:
     if len(payload) > HELLO_LIMIT:
         raise LocalProtocolError("a hello is too long", why=str(len(payload)))
-    return HEADER.pack(len(payload), Kind.HELLO, 0, 0) + payload
+    return HEADER.pack(len(payload), FrameKind.HELLO, 0, 0) + payload
 
 
 def _receive_hello(connection: socket.socket) -> tuple[bytes, bytes]:
@@ -201,7 +201,7 @@ def _receive_hello(connection: socket.socket) -> tuple[bytes, bytes]:
         buffer += part
         if len(buffer) >= HEADER.size:
             length, kind, _, _ = HEADER.unpack_from(buffer)
-            if kind != Kind.HELLO or length > HELLO_LIMIT:
+            if kind != FrameKind.HELLO or length > HELLO_LIMIT:
                 raise RemoteProtocolError("the peer did not greet", why="it sent something else")
             wanted = HEADER.size + length
     return buffer[HEADER.size : wanted], buffer[wanted:]

@@ -50,7 +50,7 @@ _BYTES = {"Content-Type": "application/octet-stream"}
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """An answer with a status below 300, whole."""
 
     status: int
@@ -184,12 +184,12 @@ class HttpClient:
         timeout: float | None = READ_SECONDS,
         limit: int = BYTES_LIMIT,
         idempotent: bool | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """What the other calls are made of. idempotent None: as HTTP says of the method."""
         repeats = method in ("GET", "PUT", "DELETE", "HEAD") if idempotent is None else idempotent
         ask = _Question(method, path, body, headers, timeout, limit)
         with self._call(), self._answer(ask, repeats=repeats) as (response, pieces):
-            return Answer(response.status, b"".join(pieces))
+            return HttpAnswer(response.status, b"".join(pieces))
 
     def post_stream(
         self,
@@ -290,7 +290,7 @@ class HttpClient:
         error.add_note(f"answered to {label}")
         return error
 
-    def _json(self, answer: Answer) -> Any:
+    def _json(self, answer: HttpAnswer) -> Any:
         return codec.loads(answer.body) if answer.body else None
 
 

@@ -5,7 +5,8 @@
 GET  /login?token=TOKEN  sets the cookie and leads to the page; the link that the daemon prints
 GET  /                   the page, and its files under /page/
 GET  /view               what the page shows now: a View
-GET  /events             the same, as an event each LOOK_SECONDS; holds a thread of the server
+GET  /events             the same, as an event each PAGE_REFRESH_SECONDS; holds a thread of the
+server
 POST /act/NAME           key: TEXT; what a button does
 GET  /desktop            the desktop of a service, by noVNC, whose files are under /novnc/
 GET  /desktop/port       port: where its WebSocket is
@@ -41,7 +42,7 @@ FILES = Path(__file__).with_name("page")
 NOVNC = Path("/usr/share/novnc")
 """Where Debian's package has it."""
 
-LOOK_SECONDS = 1.0
+PAGE_REFRESH_SECONDS = 1.0
 
 VIEWERS = 8
 """Pages that are live at a time: each holds a thread."""
@@ -71,7 +72,7 @@ A value with used and cap, two numbers, is shown as `used of cap`."""
 T = TypeVar("T")
 
 
-class Lasting(Generic[T]):
+class CachedView(Generic[T]):
     """What a page shows for some seconds before it is looked at again, because that is dear. One
     thread at a time."""
 
@@ -116,7 +117,7 @@ class Page:
         self._viewers = threading.BoundedSemaphore(VIEWERS)
         self._closing = threading.Event()
         self._looking = threading.Lock()  # guards the one below
-        self._shown_last = Lasting(self._look, LOOK_SECONDS)
+        self._shown_last = CachedView(self._look, PAGE_REFRESH_SECONDS)
         self._sockets: WebSocketPort | None = None
         self._server: Server = serve_local(
             self._app(), port, threads=VIEWERS + OTHER_THREADS, max_body=MAX_BODY
@@ -197,7 +198,7 @@ class Page:
         while not self._closing.is_set():
             began = time.monotonic()
             yield b"data: " + json.dumps(self._shown()).encode() + b"\n\n"
-            self._closing.wait(max(LOOK_SECONDS, time.monotonic() - began))
+            self._closing.wait(max(PAGE_REFRESH_SECONDS, time.monotonic() - began))
 
     def _shown(self) -> View:
         """The view, or why there is none just now. All viewers share a look."""

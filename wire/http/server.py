@@ -47,7 +47,7 @@ STREAM_LIMIT = 2 << 20
 JSON_BODY_LIMIT = 1 << 20
 """Bytes of a request in JSON. Parsed, some JSON takes 25 times its size."""
 
-LOOK_SECONDS = 5.0
+SLOW_CHECK_SECONDS = 5.0
 """How often it is looked for requests that come too slowly."""
 
 OWN_DISPATCHERS = 2
@@ -143,8 +143,8 @@ class Server:
     def _run(self) -> None:
         looked = time.monotonic()
         while not self._closing.is_set():
-            wasyncore.loop(timeout=LOOK_SECONDS, use_poll=True, map=self._map, count=1)
-            if (now := time.monotonic()) - looked > LOOK_SECONDS:
+            wasyncore.loop(timeout=SLOW_CHECK_SECONDS, use_poll=True, map=self._map, count=1)
+            if (now := time.monotonic()) - looked > SLOW_CHECK_SECONDS:
                 looked = now
                 self._give_up_overdue(now)
         wasyncore.dispatcher.close(self._listener)

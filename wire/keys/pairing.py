@@ -38,12 +38,12 @@ from wire import codec
 from wire.errors import ErrorReport, LocalProtocolError, RemoteProtocolError, printable
 from wire.keys.authority import read_certificate
 from wire.keys.identity import fingerprint
-from wire.messages import Message
+from wire.messages import JsonMessage
 from wire.ports.acceptor import Acceptor
 
 logger = logging.getLogger(__name__)
 
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=JsonMessage)
 
 PAIRING_PORT = 4736
 """Where a site listens while it shows a code."""
@@ -56,7 +56,7 @@ TRIES = 3
 
 DIGITS = 8
 
-LOOK_SECONDS = 0.5
+SIGNAL_POLL_SECONDS = 0.5
 """How long a signal, or the end, may wait for its turn."""
 
 CONNECTION_SECONDS = 15.0
@@ -138,7 +138,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class PairRequest(Message):
+class PairRequest(JsonMessage):
     """What a guest says of itself. name: for people; public: the line of its key."""
 
     name: str
@@ -150,7 +150,7 @@ class PairRequest(Message):
 
 
 @dataclass(frozen=True)
-class Grant(Message):
+class Grant(JsonMessage):
     """What the guest gets. kind: `surrogate` or `home`; name: as the site calls itself; user, port:
     of its sshd; socket: of its daemon. host_keys: of its sshd; host_authority: the key that
     certifies them; certificate: for the guest's key; signer: a line for allowed_signers."""
@@ -191,7 +191,7 @@ class Grant(Message):
 
 
 @dataclass(frozen=True)
-class Authenticated(Message):
+class AuthenticatedMessage(JsonMessage):
     """One message and its authenticator, HMAC-SHA256 in hexadecimal."""
 
     body: str
@@ -199,7 +199,7 @@ class Authenticated(Message):
 
 
 @dataclass(frozen=True)
-class Hello(Message):
+class Hello(JsonMessage):
     """What the site says first. kind: see Grant; it is part of the exchange."""
 
     version: int
@@ -210,7 +210,7 @@ class Hello(Message):
 
 
 @dataclass(frozen=True)
-class Share(Message):
+class KeyShare(JsonMessage):
     """SPAKE2's message of one side, in hexadecimal; or why the site does not go on."""
 
     share: str = ""
@@ -259,7 +259,9 @@ class Invitation:
         expired, CodeWrong after the last try, and what `grant` raised."""
         with self._changed:
             while time.monotonic() < self._deadline:
-                if self._changed.wait_for(lambda: self._paired or self._failure, LOOK_SECONDS):
+                if self._changed.wait_for(
+                    lambda: self._paired or self._failure, SIGNAL_POLL_SECONDS
+                ):
                     break
             if self._failure:
                 raise self._failure
@@ -298,16 +300,16 @@ class Invitation:
 
     def _answer(self, channel: _Channel) -> None:
         channel.send(Hello(VERSION, self._kind))
-        theirs = channel.receive(Share)
+        theirs = channel.receive(KeyShare)
         refusal = self._begin_try()
         if refusal:
-            channel.send(Share(error=refusal))
+            channel.send(KeyShare(error=refusal))
             return
         exchange = _Exchange(self.code, self._kind, guest=False)
-        channel.send(Share(exchange.share))
+        channel.send(KeyShare(exchange.share))
         try:
             exchange.finish(theirs.share)
-            request = exchange.opened(channel.receive(Authenticated), PairRequest)
+            request = exchange.opened(channel.receive(AuthenticatedMessage), PairRequest)
         except (SatchelError, OSError):
             self._end_try()
             raise
@@ -383,15 +385,15 @@ def _ask(channel: _Channel, address: Address, request: Callable[[str], PairReque
         why = f"it speaks version {hello.version}, and this program {VERSION}"
         raise UnsupportedError(f"cannot pair with {address.host}", why=why)
     exchange = _Exchange(address.code, hello.kind, guest=True)
-    channel.send(Share(exchange.share))
-    theirs = channel.receive(Share)
+    channel.send(KeyShare(exchange.share))
+    theirs = channel.receive(KeyShare)
     if theirs.error:
         why = printable(theirs.error, 200)
         raise UnavailableError(f"{address.host} does not pair", why=why)
     exchange.finish(theirs.share)
     channel.send(exchange.authenticated(request(hello.kind)))
     try:
-        answer = channel.receive(Authenticated)
+        answer = channel.receive(AuthenticatedMessage)
     except ConnectionError as error:
         fix = "look at it again: there are three tries"
         raise CodeWrong("the code is wrong", fix=fix) from error
@@ -432,18 +434,18 @@ class _Exchange:
             what = "the other side's share of the key is none"
             raise RemoteProtocolError(what, why=type(error).__name__) from error
 
-    def authenticated(self, message: Message | ErrorReport) -> Authenticated:
+    def authenticated(self, message: JsonMessage | ErrorReport) -> AuthenticatedMessage:
         body = codec.dumps(message.to_json())
-        return Authenticated(body.decode("utf-8"), self._mac(self._out, body))
+        return AuthenticatedMessage(body.decode("utf-8"), self._mac(self._out, body))
 
-    def checked(self, message: Authenticated) -> bytes:
+    def checked(self, message: AuthenticatedMessage) -> bytes:
         """Raises CodeWrong."""
         body = message.body.encode("utf-8")
         if not hmac.compare_digest(self._mac(self._in, body).encode(), message.mac.encode()):
             raise CodeWrong("the code is wrong", fix="look at it again")
         return body
 
-    def opened(self, message: Authenticated, kind: type[PairRequest]) -> PairRequest:
+    def opened(self, message: AuthenticatedMessage, kind: type[PairRequest]) -> PairRequest:
         """Raises CodeWrong, RemoteProtocolError."""
         return kind.from_bytes(self.checked(message))
 
@@ -458,7 +460,7 @@ class _Channel:
         self._connection = connection
         self._deadline = time.monotonic() + CONNECTION_SECONDS
 
-    def send(self, message: Message) -> None:
+    def send(self, message: JsonMessage) -> None:
         data = message.to_bytes()
         self._patient()
         self._connection.sendall(len(data).to_bytes(4, "big") + data)

@@ -27,7 +27,7 @@ from typing import Any
 
 from satchel.errors import AccessError, NotFoundError, SatchelError, UnavailableError, UsageError
 from wire.errors import printable
-from wire.link.multiplex import Kind, Multiplexer
+from wire.link.multiplex import Multiplexer, MuxKind
 from wire.ports.listening import listen_unix
 
 API = "api"
@@ -102,16 +102,16 @@ class _Door:
             raise NoSuchStream(f"{printable(name, 80)!r} is not the name of a stream")
         return connected(self._names(name))
 
-    def _asked(self, kind: Kind, payload: bytes) -> None:
+    def _asked(self, kind: MuxKind, payload: bytes) -> None:
         token = payload.decode("ascii", "replace")
         try:
-            if kind is not Kind.OFFER or not TOKEN.fullmatch(token):
+            if kind is not MuxKind.OFFER or not TOKEN.fullmatch(token):
                 raise AccessError("this is not an offer")
             path = self._offer(token)
         except (SatchelError, OSError) as error:
-            self.streams.ask(Kind.REFUSED, payload[:16] + str(error).encode()[:200])
+            self.streams.ask(MuxKind.REFUSED, payload[:16] + str(error).encode()[:200])
         else:
-            self.streams.ask(Kind.OFFERED, token.encode() + bytes(path))
+            self.streams.ask(MuxKind.OFFERED, token.encode() + bytes(path))
 
     def _offer(self, token: str) -> Path:
         if self._offers is None:

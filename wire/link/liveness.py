@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the other end of a link is there: what the caller of a door decides about its beats.
 
-A link that is used says a beat at each tick (`satchel/ticks.py`) before which it has heard nothing
-for half a period, and is given up when nothing at all is heard for long enough afterwards. With a
-whole period instead, two links would say theirs at every other tick, one when the other does not.
-A beat stands behind what was sent before. As long as that leaves the pipe, if slowly, the answer is
-waited for.
+A link that is used says a beat at each tick (`satchel/aligned_timers.py`) before which it has heard
+nothing for half a period, and is given up when nothing at all is heard for long enough afterwards.
+With a whole period instead, two links would say theirs at every other tick, one when the other does
+not. A beat stands behind what was sent before. As long as that leaves the pipe, if slowly, the
+answer is waited for.
 
 One that is silent says nothing, and is not given up; its TCP connection stays. Who wakes it says a
 beat at once, along with what there is to say. If no answer comes soon, the link is given up.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 
-from satchel.ticks import next_tick, period_within
+from satchel.aligned_timers import next_tick, period_within
 
 WAKE_SECONDS = 1.0
 """On top of round trips, for the answer that a link wakes with: a radio is promoted, or a lost

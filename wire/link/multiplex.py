@@ -73,7 +73,7 @@ _RECEIVE = 1 << 18
 _CREDIT = struct.Struct("<I")
 
 
-class Kind(enum.IntEnum):
+class MuxKind(enum.IntEnum):
     OPEN = 1
     DATA = 2
     CREDIT = 3
@@ -86,18 +86,18 @@ class Kind(enum.IntEnum):
     HEARD = 10
 
 
-_ASKED_OF_A_STREAM = (Kind.DATA, Kind.CREDIT, Kind.END, Kind.RESET)
+_ASKED_OF_A_STREAM = (MuxKind.DATA, MuxKind.CREDIT, MuxKind.END, MuxKind.RESET)
 _LIMITS = {
-    Kind.OPEN: NAME_LIMIT,
-    Kind.DATA: PIECE,
-    Kind.CREDIT: _CREDIT.size,
-    Kind.END: 0,
-    Kind.RESET: _WHY_LIMIT,
-    Kind.OFFER: NAME_LIMIT,
-    Kind.OFFERED: NAME_LIMIT,
-    Kind.REFUSED: NAME_LIMIT + _WHY_LIMIT,
-    Kind.BEAT: 0,
-    Kind.HEARD: 0,
+    MuxKind.OPEN: NAME_LIMIT,
+    MuxKind.DATA: PIECE,
+    MuxKind.CREDIT: _CREDIT.size,
+    MuxKind.END: 0,
+    MuxKind.RESET: _WHY_LIMIT,
+    MuxKind.OFFER: NAME_LIMIT,
+    MuxKind.OFFERED: NAME_LIMIT,
+    MuxKind.REFUSED: NAME_LIMIT + _WHY_LIMIT,
+    MuxKind.BEAT: 0,
+    MuxKind.HEARD: 0,
 }
 
 Connect = Callable[[str], socket.socket]
@@ -106,7 +106,7 @@ called on a thread of its own and may take a while."""
 
 _Do = Callable[[], None]
 
-Asked = Callable[[Kind, bytes], None]
+Asked = Callable[[MuxKind, bytes], None]
 """Takes a frame about offers, on the thread that runs. Raises RemoteProtocolError."""
 
 
@@ -178,7 +178,7 @@ class Multiplexer:
 
         self._post(add, listener.close)
 
-    def ask(self, kind: Kind, payload: bytes) -> None:
+    def ask(self, kind: MuxKind, payload: bytes) -> None:
         """Send a frame about offers."""
         self._post(lambda: self._send(kind, 0, payload))
 
@@ -256,7 +256,7 @@ class Multiplexer:
 
     def _beat(self) -> None:
         self._out.drains()  # from here on, of what stands before it
-        self._send(Kind.BEAT, 0)
+        self._send(MuxKind.BEAT, 0)
 
     def _serve_pipe(self, events: int) -> None:
         if events & selectors.EVENT_WRITE:
@@ -322,7 +322,7 @@ class Multiplexer:
 
     # the pipe
 
-    def _send(self, kind: Kind, number: int, payload: bytes = b"") -> None:
+    def _send(self, kind: MuxKind, number: int, payload: bytes = b"") -> None:
         self._out.put(HEADER.pack(kind, number, len(payload)), payload)
 
     def _flush(self) -> None:
@@ -354,7 +354,7 @@ class Multiplexer:
                 break
             payload = bytes(memoryview(self._in)[start + HEADER.size : end])
             start = end
-            self._frame(Kind(kind), number, payload)
+            self._frame(MuxKind(kind), number, payload)
         del self._in[:start]
 
     def _greeted(self) -> bool:
@@ -374,8 +374,8 @@ class Multiplexer:
         self.agreed.set()
         return True
 
-    def _frame(self, kind: Kind, number: int, payload: bytes) -> None:
-        if kind is Kind.OPEN:
+    def _frame(self, kind: MuxKind, number: int, payload: bytes) -> None:
+        if kind is MuxKind.OPEN:
             self._opened(number, payload)
         elif kind not in _ASKED_OF_A_STREAM:
             if number:
@@ -386,12 +386,12 @@ class Multiplexer:
         elif not 0 < number < self._next if number % 2 == self._mine else number > self._last:
             raise _broken(f"stream {number}, which was not opened")
 
-    def _of_the_link(self, kind: Kind, payload: bytes) -> None:
-        if kind is Kind.BEAT:
+    def _of_the_link(self, kind: MuxKind, payload: bytes) -> None:
+        if kind is MuxKind.BEAT:
             if self._liveness:
                 raise _broken("a beat of a door's")
-            self._send(Kind.HEARD, 0)
-        elif kind is Kind.HEARD:
+            self._send(MuxKind.HEARD, 0)
+        elif kind is MuxKind.HEARD:
             if self._liveness is None or not self._liveness.answered(time.monotonic()):
                 raise _broken("an answer to no beat")
         else:
@@ -407,7 +407,7 @@ class Multiplexer:
         except UnicodeDecodeError:
             raise _broken("a name that is not ASCII") from None
         if theirs >= STREAMS_LIMIT or self._asking >= STREAMS_LIMIT:
-            self._send(Kind.RESET, number, b"too many streams")
+            self._send(MuxKind.RESET, number, b"too many streams")
             return
         stream = self._streams[number] = _Stream(number)
         self._asking += 1
@@ -428,7 +428,7 @@ class Multiplexer:
         self._asking -= 1
         logger.debug("stream %d: %s", stream.number, why)
         if self._streams.pop(stream.number, None):
-            self._send(Kind.RESET, stream.number, why)
+            self._send(MuxKind.RESET, stream.number, why)
 
     def _begin_stream(self, stream: _Stream, connected: socket.socket) -> None:
         self._asking -= 1
@@ -464,7 +464,7 @@ class Multiplexer:
             connection.setblocking(False)
             stream = self._streams[self._next] = _Stream(self._next, connection)
             self._next += 2
-            self._send(Kind.OPEN, stream.number, self._listeners[listener].encode("ascii"))
+            self._send(MuxKind.OPEN, stream.number, self._listeners[listener].encode("ascii"))
             self._want(stream)
             self._look_at_listeners()
 
@@ -472,18 +472,18 @@ class Multiplexer:
 
     # streams
 
-    def _heard(self, stream: _Stream, kind: Kind, payload: bytes) -> None:
-        if kind is Kind.CREDIT:
+    def _heard(self, stream: _Stream, kind: MuxKind, payload: bytes) -> None:
+        if kind is MuxKind.CREDIT:
             if len(payload) != _CREDIT.size:
                 raise _broken("a credit that is not a number")
             stream.credit += _CREDIT.unpack(payload)[0]
             if stream.credit > WINDOW:
                 raise _broken("a credit beyond the window")
-        elif kind is Kind.RESET:  # also after its end: then it takes nothing more
+        elif kind is MuxKind.RESET:  # also after its end: then it takes nothing more
             stream.heard_out = stream.said_out = stream.reset = True
         elif stream.heard_out:
             raise _broken(f"more of stream {stream.number} after its end")
-        elif kind is Kind.DATA:
+        elif kind is MuxKind.DATA:
             if not payload or len(stream.inbox) + stream.owed + len(payload) > WINDOW:
                 raise _broken(f"nothing, or more of stream {stream.number} than its window")
             stream.inbox += payload
@@ -508,13 +508,13 @@ class Multiplexer:
             return
         if piece:
             stream.credit -= len(piece)
-            self._send(Kind.DATA, stream.number, piece)
+            self._send(MuxKind.DATA, stream.number, piece)
         elif stream.deaf:
             self._abandon(stream)
             return
         else:
             stream.said_out = True
-            self._send(Kind.END, stream.number)
+            self._send(MuxKind.END, stream.number)
         self._settle(stream)
 
     def _drain(self, stream: _Stream) -> None:
@@ -539,7 +539,7 @@ class Multiplexer:
             stream.owed += written
             del stream.inbox[:written]
         if stream.owed >= WINDOW // 2 and not stream.heard_out:
-            self._send(Kind.CREDIT, stream.number, _CREDIT.pack(stream.owed))
+            self._send(MuxKind.CREDIT, stream.number, _CREDIT.pack(stream.owed))
             stream.owed = 0
         if stream.heard_out and not stream.inbox:
             with contextlib.suppress(OSError):
@@ -555,7 +555,7 @@ class Multiplexer:
     def _abandon(self, stream: _Stream) -> None:
         """Its socket is broken: the other side is told, and what it still sends is nothing."""
         if stream.number in self._streams and not stream.reset:
-            self._send(Kind.RESET, stream.number)
+            self._send(MuxKind.RESET, stream.number)
         self._forget(stream)
 
     def _forget(self, stream: _Stream) -> None:

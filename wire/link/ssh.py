@@ -30,10 +30,11 @@ from pathlib import Path
 
 from satchel.errors import NotFoundError, SatchelError, StateError, UnavailableError
 from satchel.paths import SOCKET_PATH_LIMIT
+from satchel.polling import FAST_POLL_SECONDS
 from wire.errors import HostUnreachable, RemoteProtocolError, printable
 from wire.link.door import connected
 from wire.link.liveness import Liveness
-from wire.link.multiplex import HELLO_SECONDS, Kind, Multiplexer
+from wire.link.multiplex import HELLO_SECONDS, Multiplexer, MuxKind
 from wire.link.openssh import (
     Lane,
     SshHost,
@@ -52,7 +53,6 @@ waits for one that is silent as long as for one that is slow."""
 
 _OFFER_SECONDS = 20.0
 _VERDICT_SECONDS = 0.5
-_LOOK_SECONDS = 0.05
 _TOKEN_LENGTH = 16
 
 
@@ -190,10 +190,10 @@ class SshLink:
         asked = {token: _Offer(local) for token, local in sockets.items()}
         self._offered |= asked
         for token in asked:
-            self._streams.ask(Kind.OFFER, token.encode("ascii"))
+            self._streams.ask(MuxKind.OFFER, token.encode("ascii"))
         deadline = time.monotonic() + _OFFER_SECONDS
         for offer in asked.values():
-            while not offer.answered.wait(_LOOK_SECONDS):
+            while not offer.answered.wait(FAST_POLL_SECONDS):
                 self._require_ready()
                 if time.monotonic() > deadline:
                     raise UnavailableError(f"{self.host.name}: nothing can be offered there now")
@@ -250,13 +250,13 @@ class SshLink:
             raise RemoteProtocolError(f"{self.host.name} asked for a socket that was not offered")
         return connected(offer.local)
 
-    def _answered(self, kind: Kind, payload: bytes) -> None:
+    def _answered(self, kind: MuxKind, payload: bytes) -> None:
         token, said = payload[:_TOKEN_LENGTH].decode("ascii", "replace"), payload[_TOKEN_LENGTH:]
         offer = self._offered.get(token)
-        if kind is Kind.OFFER or offer is None or offer.answered.is_set():
+        if kind is MuxKind.OFFER or offer is None or offer.answered.is_set():
             raise RemoteProtocolError(f"{self.host.name} answered no offer")
         text = said.decode("utf-8", "replace")
-        if kind is Kind.REFUSED:
+        if kind is MuxKind.REFUSED:
             offer.why = printable(text, 200)
         elif text.startswith("/") and len(said) <= SOCKET_PATH_LIMIT and text.isprintable():
             offer.path = text
@@ -268,7 +268,7 @@ class SshLink:
         began = time.monotonic()
         deadline, look_at = began + timeout, began + _SILENT_SECONDS
         place = f"{self.host.destination} port {self.host.port}"
-        while not self._streams.agreed.wait(_LOOK_SECONDS):
+        while not self._streams.agreed.wait(FAST_POLL_SECONDS):
             if time.monotonic() > deadline:
                 why = f"{place}: no end in {timeout:.0f} s"
             elif time.monotonic() > look_at:

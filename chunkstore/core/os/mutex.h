@@ -4,7 +4,7 @@
 // Locks that say what they guard. The words in capitals are clang's thread safety annotations: a
 // member that is GUARDED_BY a mutex is touched only by who holds it, a function that REQUIRES one
 // is called only by who does, and one that EXCLUDES it only by who does not. `scripts/check`
-// compiles chunkstore/ and overlay/plugin/ with -Wthread-safety -Werror; other compilers see
+// compiles chunkstore/ and volumes/plugin/ with -Wthread-safety -Werror; other compilers see
 // nothing.
 //
 // Constructors and destructors are not looked at: nobody else has the object then. A lambda is

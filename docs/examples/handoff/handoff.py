@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from shares.node import Buffer, Member
-from shares.session import HandoffOver, Host, Kind, Operation
+from shares.session import HandoffOver, OperationKind, SessionHost, SessionOperation
 from wire import Caller
 
 NAME, FILE, LINES = "editor", 3, 200
@@ -25,11 +25,11 @@ NAME, FILE, LINES = "editor", 3, 200
 class Application:
     """An application with one file, at one of two nodes."""
 
-    def __init__(self, old: Host, new: Host) -> None:
+    def __init__(self, old: SessionHost, new: SessionHost) -> None:
         self.old, self.new, self.host = old, new, old
         old.begin(NAME)
 
-    def do(self, operation: Operation) -> None:
+    def do(self, operation: SessionOperation) -> None:
         """Do it at the node where the session is."""
         try:
             answer = self.host.ask(NAME, operation)
@@ -54,16 +54,16 @@ def main(home: str, share: str, folder: str) -> None:
     members = [
         Member(call, share, name, Buffer(Path(folder, name), 1 << 22)) for name in ("old", "new")
     ]
-    application = Application(*(Host(member.node) for member in members))
-    application.do(Operation(Kind.OPEN, FILE, os.O_WRONLY | os.O_CREAT, b"journal"))
+    application = Application(*(SessionHost(member.node) for member in members))
+    application.do(SessionOperation(OperationKind.OPEN, FILE, os.O_WRONLY | os.O_CREAT, b"journal"))
     moving = threading.Thread(target=application.move)
     for number in range(LINES):
         if number == LINES // 2:
             moving.start()
-        application.do(Operation(Kind.WRITE, FILE, data=b"line %d\n" % number))
+        application.do(SessionOperation(OperationKind.WRITE, FILE, data=b"line %d\n" % number))
     moving.join()
-    application.do(Operation(Kind.SYNC, FILE))
-    application.do(Operation(Kind.CLOSE, FILE))
+    application.do(SessionOperation(OperationKind.SYNC, FILE))
+    application.do(SessionOperation(OperationKind.CLOSE, FILE))
     print(f"{LINES} lines, the session is {application.old.mode(NAME).value} at the old node")
     for member in members:
         member.close()

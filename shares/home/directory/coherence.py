@@ -33,23 +33,23 @@ from shares.protocol import (
     BLOCK,
     HOME,
     UNCUT,
+    Ack,
+    Acquire,
     Action,
     Carrier,
-    Done,
     Fetch,
     FileId,
+    FinishOpen,
     Flush,
-    Granted,
     HomeMachine,
-    Log,
+    LogWrite,
     Message,
     NodeId,
-    Opened,
-    Own,
+    Ownership,
     Push,
     Release,
     Token,
-    Updated,
+    UpdateReply,
     answer_of_home,
     content,
     filled,
@@ -135,16 +135,16 @@ class Coherence:
 
     def open(
         self, session: NodeSession, file: FileId, relaxation: float, *, cut: bool, writes: bool
-    ) -> Callable[[], Opened]:
+    ) -> Callable[[], FinishOpen]:
         """With the lock. The node opens the file; what waits for the directory's answer, without
         the lock, and raises OSError where the node is lost before. cut, writes: as for
         HomeMachine."""
-        done: queue.SimpleQueue[Opened | OSError] = queue.SimpleQueue()
+        done: queue.SimpleQueue[FinishOpen | OSError] = queue.SimpleQueue()
         token = self._expect(done.put, session)
         about = (session.node, file, token, monotonic(), relaxation)
         perform(self.directory.open(*about, cut=cut, writes=writes), self)
 
-        def wait() -> Opened:
+        def wait() -> FinishOpen:
             found = done.get()
             if isinstance(found, OSError):
                 raise found
@@ -239,12 +239,12 @@ class Coherence:
     ) -> Callable[[Message | OSError], None]:
         """Takes the directory's answer to that request. What home keeps in memory because its disk
         is full it has, but who gave it had better give no more."""
-        synced = isinstance(message, Log) and self._described().log == "sync"
+        synced = isinstance(message, LogWrite) and self._described().log == "sync"
 
         def reply(answer: Message | OSError) -> None:
             if isinstance(answer, OSError):
                 failed(answer)
-            elif synced and isinstance(answer, Done):
+            elif synced and isinstance(answer, Ack):
                 self._commit.when_durable(lambda: arrived(answer), failed)
             elif isinstance(message, Push | Flush) and self._blocks.holds(message.file):
                 failed(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
@@ -256,10 +256,10 @@ class Coherence:
     def _require(self, session: NodeSession, message: Message) -> None:
         """That the file is there of which something is wanted for the first time, and that the node
         may have it."""
-        if isinstance(message, Fetch | Own):
+        if isinstance(message, Fetch | Acquire):
             if not self.directory.knows(message.file):
                 self._blocks.require(message.file)
-            self._marks.admit(session.name, message.file, isinstance(message, Own))
+            self._marks.admit(session.name, message.file, isinstance(message, Acquire))
 
     def _bring(self, message: Release, arrived: Callable[[Message], None], failed: Failed) -> None:
         try:
@@ -267,7 +267,7 @@ class Coherence:
                 if self._grace.takes(message.file, number, message.grant):
                     self._blocks.store(message.file, number, block)
                     self._grants.note(message.file, number, 1, message.grant)
-            arrived(Done(message.file, message.first, message.count))
+            arrived(Ack(message.file, message.first, message.count))
         except ValueError as error:
             failed(OSError(errno.EINVAL, str(error)))
 
@@ -298,7 +298,7 @@ class Coherence:
             self.since.pop((message.file, number), None)
         self._note_grants(node, message.file, message.fresh)
 
-    def append(self, node: NodeId, message: Log, token: Token) -> None:
+    def append(self, node: NodeId, message: LogWrite, token: Token) -> None:
         """Who waits until it is logged is told where it cannot be."""
         mode = self._described().log
         if mode == "off":
@@ -336,7 +336,7 @@ class Coherence:
                 message = filled(message, self._blocks.block)
         except OSError:  # the file is no more: nobody has any use for an update of it
             about = (message.file, message.first, message.count)
-            none = Updated(*about, (False,) * message.count)
+            none = UpdateReply(*about, (False,) * message.count)
             return self.directory.answer(node, number, none, monotonic())
         session.ask(
             message,
@@ -345,7 +345,7 @@ class Coherence:
         )
         return []
 
-    def opened(self, opened: Opened) -> Iterable[Action]:
+    def opened(self, opened: FinishOpen) -> Iterable[Action]:
         self._settle(opened.token, opened)
         return []
 
@@ -361,5 +361,5 @@ class Coherence:
                 self._grants.note(file, first, count, grant)
 
     def _note_owned(self, message: Message) -> None:
-        for number in message.numbers if isinstance(message, Granted) else ():
+        for number in message.numbers if isinstance(message, Ownership) else ():
             self.since.setdefault((message.file, number), monotonic())

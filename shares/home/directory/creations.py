@@ -16,7 +16,7 @@ from shares.home.nodes.grace import Grace
 from shares.home.nodes.session import NodeSession
 from shares.home.storage.tree import Tree
 from shares.home.terms import Described
-from shares.node import Made, Making, Opened
+from shares.node import NewEntry, OpenReply, PendingCreate
 from shares.protocol import FileId
 
 
@@ -52,7 +52,7 @@ class Creations:
         self._promises.makes_ahead(session)
         return first, IDS
 
-    def made_ahead(self, session: NodeSession, making: Making) -> tuple[Made, Opened]:
+    def made_ahead(self, session: NodeSession, making: PendingCreate) -> tuple[NewEntry, OpenReply]:
         """What the node has made in a folder of its own. Waits for nobody: no other one knows of
         the folder, or what it knows may be old."""
         if not (
@@ -73,7 +73,7 @@ class Creations:
         entry = replace(made.entry, attributes=opened.attributes)
         return replace(made, entry=entry, own=()), opened
 
-    def made_again(self, session: NodeSession, making: Making) -> int:
+    def made_again(self, session: NodeSession, making: PendingCreate) -> int:
         """What an earlier membership of the node's has perhaps not heard of. Home goes on without a
         file that others have taken away since, or whose name they have taken."""
         file, node = making.file, session.node

@@ -16,7 +16,7 @@ from shares.home.directory.promises import Promises
 from shares.home.nodes.session import NodeSession
 from shares.home.storage.tree import Tree
 from shares.home.terms import Described
-from shares.node import Attributes, Entry, Made, Opened, OwnFolder, Unmade
+from shares.node import Attributes, DirEntry, NewEntry, OpenReply, OwnFolder, RemovedEntry
 from shares.protocol import FileId
 
 
@@ -34,7 +34,7 @@ class Namespace:
         self._described, self._tree, self._promises = described, tree, promises
         self._attributes, self._files = attributes, files
 
-    def lookup(self, session: NodeSession, parent: FileId, name: bytes) -> Entry:
+    def lookup(self, session: NodeSession, parent: FileId, name: bytes) -> DirEntry:
         mark = self._promises.asked(session, parent)
         entry = self._tree.lookup(parent, name)
         while self._promises.look(session, entry.attributes.file):
@@ -44,9 +44,9 @@ class Namespace:
             self._attributes.current(session, entry.attributes), kept
         )
         steady = self._promises.steady(mark, parent)
-        return Entry(name, attributes, valid=self._attributes.lease if steady else 0.0)
+        return DirEntry(name, attributes, valid=self._attributes.lease if steady else 0.0)
 
-    def entries(self, session: NodeSession, folder: FileId, most: int) -> list[Entry]:
+    def entries(self, session: NodeSession, folder: FileId, most: int) -> list[DirEntry]:
         """Sizes of files that are being written elsewhere are as home last had them."""
         mark = self._promises.asked(session, folder)
         entries = self._tree.entries(folder, most)
@@ -57,23 +57,23 @@ class Namespace:
         valid = self._attributes.lease if steady else 0.0
         known = self._attributes.known(entry.attributes for entry in entries)
         return [
-            Entry(entry.name, self._attributes.promised(now, kept), valid=valid)
+            DirEntry(entry.name, self._attributes.promised(now, kept), valid=valid)
             for entry, now in zip(entries, known, strict=True)
         ]
 
     def make_folder(
         self, session: NodeSession, parent: FileId, name: bytes, mode: int, uid: int, gid: int
-    ) -> Made:
+    ) -> NewEntry:
         make = partial(self._tree.make_folder, parent, name, mode, uid, gid)
         return self._make(session, parent, name, make)
 
     def make_link(
         self, session: NodeSession, parent: FileId, name: bytes, target: bytes, uid: int, gid: int
-    ) -> Made:
+    ) -> NewEntry:
         make = partial(self._tree.make_link, parent, name, target, uid, gid)
         return self._make(session, parent, name, make)
 
-    def link(self, session: NodeSession, file: FileId, parent: FileId, name: bytes) -> Made:
+    def link(self, session: NodeSession, file: FileId, parent: FileId, name: bytes) -> NewEntry:
         make = partial(self._tree.link, file, parent, name)
         return self._make(session, parent, name, make, (file, None))
 
@@ -82,9 +82,9 @@ class Namespace:
         session: NodeSession,
         parent: FileId,
         name: bytes,
-        make: Callable[[], Entry],
+        make: Callable[[], DirEntry],
         *also: tuple[FileId, bytes | None],
-    ) -> Made:
+    ) -> NewEntry:
         """Have a new name made; also: what is changed by that."""
         with self._promises.changing(session, (parent, name), *also):
             entry = make()
@@ -100,7 +100,7 @@ class Namespace:
         uid: int,
         gid: int,
         exclusive: bool,
-    ) -> tuple[Made, Opened]:
+    ) -> tuple[NewEntry, OpenReply]:
         with self._promises.changing(session, (parent, name)):
             entry, _ = self._tree.create(parent, name, mode, uid, gid, exclusive)
         opened = self._files.admit(session, entry.attributes.file, writes=True)
@@ -108,7 +108,7 @@ class Namespace:
         entry = replace(made.entry, attributes=opened.attributes)
         return replace(made, entry=entry), opened
 
-    def made(self, session: NodeSession, parent: FileId, entry: Entry) -> Made:
+    def made(self, session: NodeSession, parent: FileId, entry: DirEntry) -> NewEntry:
         """What the node that made it may keep of it."""
         with suppress(OSError):  # another node took it away again
             found = self.lookup(session, parent, entry.name)
@@ -118,7 +118,7 @@ class Namespace:
         own = [self._own(session, parent)]
         if empty:
             own.append(self._own(session, entry.attributes.file))
-        return Made(entry, folder, empty, tuple(each for each in own if each is not None))
+        return NewEntry(entry, folder, empty, tuple(each for each in own if each is not None))
 
     def _own(self, session: NodeSession, folder: FileId) -> OwnFolder | None:
         """The folder, if the node may make files in it by itself from now on."""
@@ -136,7 +136,7 @@ class Namespace:
         except OSError:  # another node took it away
             return None
 
-    def _empty(self, session: NodeSession, entry: Entry) -> bool:
+    def _empty(self, session: NodeSession, entry: DirEntry) -> bool:
         """Whether it is a folder without names, and the node is told of the first one."""
         folder = entry.attributes.file
         if not stat.S_ISDIR(entry.attributes.mode):
@@ -146,22 +146,22 @@ class Namespace:
             return not self._tree.entries(folder, 1) and self._promises.steady(mark, folder)
         return False
 
-    def unlink(self, session: NodeSession, parent: FileId, name: bytes) -> Unmade:
+    def unlink(self, session: NodeSession, parent: FileId, name: bytes) -> RemovedEntry:
         with self._promises.changing(session, (parent, name)) as changed:
             file = self._tree.unlink(parent, name)
             changed.append((file, None))
             self._attributes.named_otherwise(file)
         left = self._attributes.settled(session, file)
         folder = self._folder(session, parent)
-        return Unmade(folder, left if left is not None and left.links else None)
+        return RemovedEntry(folder, left if left is not None and left.links else None)
 
-    def remove_folder(self, session: NodeSession, parent: FileId, name: bytes) -> Unmade:
+    def remove_folder(self, session: NodeSession, parent: FileId, name: bytes) -> RemovedEntry:
         with self._promises.changing(session, (parent, name)) as changed:
             self._settle_folder(session, parent, name)
             folder = self._tree.remove_folder(parent, name)
             self._promises.gone(folder)
             changed.append((folder, None))
-        return Unmade(self._folder(session, parent))
+        return RemovedEntry(self._folder(session, parent))
 
     def _settle_folder(self, session: NodeSession, parent: FileId, name: bytes) -> None:
         """Whether what has that name, if anything has, is an empty folder is known after this."""
@@ -176,7 +176,7 @@ class Namespace:
         new_parent: FileId,
         new_name: bytes,
         flags: int,
-    ) -> tuple[Attributes | None, Made]:
+    ) -> tuple[Attributes | None, NewEntry]:
         names = (parent, name), (new_parent, new_name)
         with self._promises.changing(session, *names) as changed:
             found = self._tree.lookup(parent, name)

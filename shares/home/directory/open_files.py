@@ -16,7 +16,7 @@ from shares.home.nodes.session import NodeSession
 from shares.home.storage.block_store import BlockStore
 from shares.home.storage.tree import Tree
 from shares.home.terms import Described
-from shares.node import OPENED_AHEAD, PRIVATE, Attributes, Changes, Opened
+from shares.node import OPENED_AHEAD, PRIVATE, Attributes, Changes, OpenReply
 from shares.protocol import HOME, FileId, NodeId
 
 
@@ -41,7 +41,7 @@ class OpenFiles:
         self._attributes, self._sessions = attributes, sessions
         self._marks = marks
 
-    def open(self, session: NodeSession, file: FileId, writes: bool, cut: bool) -> Opened:
+    def open(self, session: NodeSession, file: FileId, writes: bool, cut: bool) -> OpenReply:
         self._tree.open(file, writes)
         if cut:
             try:
@@ -51,7 +51,7 @@ class OpenFiles:
                 raise
         return self.admit(session, file, writes, cut=cut)
 
-    def _open_ahead(self, session: NodeSession, file: FileId) -> Opened | None:
+    def _open_ahead(self, session: NodeSession, file: FileId) -> OpenReply | None:
         """To read, before a program asks; not where another node has it open. Raises nothing."""
         with self._coherence.lock:
             if self._is_open(file):
@@ -63,7 +63,7 @@ class OpenFiles:
 
     def admit(
         self, session: NodeSession, file: FileId, writes: bool, *, cut: bool = False
-    ) -> Opened:
+    ) -> OpenReply:
         """The node has it open in the tree; now in the directory. Waits. Raises OSError: EIO where
         home goes on without the node; it is not open in the tree then."""
         with self._coherence.lock:
@@ -90,7 +90,7 @@ class OpenFiles:
             recall.wait()
         attributes = self._attributes.current(session, self._tree.attributes(file))
         terms = (relaxation, policy, "off" if mark == PRIVATE else self._described().log)
-        return Opened(attributes, admitted.native, *terms, admitted.grant, mark)
+        return OpenReply(attributes, admitted.native, *terms, admitted.grant, mark)
 
     def mark(self, session: NodeSession, file: FileId, mark: str) -> None:
         """As Hub.mark."""
@@ -114,7 +114,7 @@ class OpenFiles:
         share = (record.policy, record.relaxation, "")
         return min(found, key=lambda terms: terms[1], default=share)
 
-    def open_all(self, session: NodeSession, files: list[FileId]) -> list[Opened | None]:
+    def open_all(self, session: NodeSession, files: list[FileId]) -> list[OpenReply | None]:
         return [self._open_ahead(session, file) for file in files[:OPENED_AHEAD]]
 
     def close(self, session: NodeSession, file: FileId) -> Attributes | None:

@@ -30,7 +30,7 @@ Key = tuple[FileId, bytes | None]
 
 
 @dataclass
-class _Known:
+class _NodeKnowledge:
     """What a node knows: names in these folders, attributes of these files. flushing: how often it
     is being told to forget everything. writes: files that it has open to write. ahead: whether it
     makes files by itself in folders of its own."""
@@ -89,7 +89,7 @@ class Promises:
         node's own also while others know it: these are called back when home hears of a file."""
         self._relaxed = relaxed
         self._lock = threading.RLock()
-        self._sessions: dict[NodeSession, _Known] = {}
+        self._sessions: dict[NodeSession, _NodeKnowledge] = {}
         self._changing: Counter[FileId] = Counter()
         self._marks = Marks()
         self._own = OwnFolders()
@@ -97,7 +97,7 @@ class Promises:
     def joined(self, session: NodeSession) -> None:
         """From now on the node may be told."""
         with self._lock:
-            self._sessions[session] = _Known()
+            self._sessions[session] = _NodeKnowledge()
 
     def asked(self, session: NodeSession, folder: FileId | None = None) -> int:
         """Home is about to look at something for the node; at names in that folder. A word for
@@ -125,11 +125,11 @@ class Promises:
             session.tell_stale(EVERYTHING, None, lambda: self._flushed(known))
         return kept
 
-    def _known(self, session: NodeSession) -> _Known:
+    def _known(self, session: NodeSession) -> _NodeKnowledge:
         """One that is no more gets its answer no more, and is not put down."""
-        return self._sessions.get(session) or _Known()
+        return self._sessions.get(session) or _NodeKnowledge()
 
-    def _flushed(self, known: _Known) -> None:
+    def _flushed(self, known: _NodeKnowledge) -> None:
         with self._lock:
             known.flushing -= 1
 

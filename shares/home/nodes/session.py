@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from satchel.backlog import Backlog
 from satchel.errors import IntegrityError, SatchelError
+from satchel.inflight import InflightRequests
 from shares.home.nodes.channel import ANSWER_LIMIT, Open, Reply
 from shares.home.nodes.grace import Grace
 from shares.node import Notices, codec
@@ -77,7 +77,7 @@ class NodeSession:
         self._grace = grace
         self._leaving = False
         self._heeded = False  # what it said is being taken up, and nothing later of it is read yet
-        self._backlog = Backlog(UNDER_WAY, UNDER_WAY_BYTES)
+        self._backlog = InflightRequests(UNDER_WAY, UNDER_WAY_BYTES)
         self._lock_waits = threading.Semaphore(LOCK_WAITS)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"share-{name}")
         self.channel = open_channel(f"node {node} ({name})", self._arrived)

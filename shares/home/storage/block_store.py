@@ -18,9 +18,9 @@ from time import monotonic
 from satchel.errors import NO_ROOM, IntegrityError
 from shares.home.storage.system_calls import allocate
 from shares.home.storage.tree import Tree
-from shares.home.storage.write_log import WriteLog, Written
-from shares.node import Attributes, Changes, Extent, Restored
-from shares.protocol import ATTRIBUTES, BLOCK, FileId, Log
+from shares.home.storage.write_log import LoggedWrite, WriteLog
+from shares.node import Attributes, Changes, Extent, RestoreReport
+from shares.protocol import ATTRIBUTES, BLOCK, FileId, LogWrite
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class BlockStore:
 
     def __init__(self, name: str, tree: Tree, log: WriteLog, lock: threading.RLock) -> None:
         """name: of the share, for what is logged. Nothing is replayed yet."""
-        self.restored = Restored()
+        self.restored = RestoreReport()
         self.replay_seconds = 0.0
         self._name, self._tree, self._log, self._lock = name, tree, log, lock
         self._extents: dict[FileId, Extent] = {}
@@ -72,7 +72,7 @@ class BlockStore:
                 self._log.over(file, number, 1)
             self._stored.setdefault(file, set()).add(number)
 
-    def append(self, message: Log) -> None:
+    def append(self, message: LogWrite) -> None:
         """A node wrote to a block that it owns: into the log, and into the file if it is lost.
         Raises OSError; then it is as if the node had not said it."""
         try:
@@ -95,16 +95,16 @@ class BlockStore:
             try:
                 self._restore(file, number, written)
                 self._stored.setdefault(file, set()).add(number)
-                self.restored += Restored(records=len(written), blocks=block, bytes=size)
+                self.restored += RestoreReport(records=len(written), blocks=block, bytes=size)
             except (OSError, IntegrityError) as error:
                 logger.warning("share %s: file %d is not restored: %s", self._name, file, error)
                 self._log.over(file, number, 1)
-                self.restored += Restored(failed_blocks=block, failed_bytes=size)
+                self.restored += RestoreReport(failed_blocks=block, failed_bytes=size)
         if self.restored.records > before.records:
-            self.restored += Restored(files=1)
+            self.restored += RestoreReport(files=1)
         self.replay_seconds += monotonic() - began
 
-    def _restore(self, file: FileId, number: int, written: list[Written]) -> None:
+    def _restore(self, file: FileId, number: int, written: list[LoggedWrite]) -> None:
         block = bytearray(self.block(file, number).ljust(BLOCK, b"\0"))
         for part in written:
             block[part.offset : part.offset + len(part.data)] = part.data

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from satchel.errors import IntegrityError, UnsupportedError
-from shares.home.storage.system_calls import Status
+from shares.home.storage.system_calls import FileStatus
 from shares.node import ROOT
 from shares.protocol import FileId
 
@@ -55,7 +55,7 @@ class Index:
     need not be: who looks at a place, or for the id of an inode, finds another inode there.
     """
 
-    def __init__(self, path: Path, root: Status) -> None:
+    def __init__(self, path: Path, root: FileStatus) -> None:
         """Open or make the index at `path`. Raises ShareIndexDamaged, UnsupportedError, OSError."""
         self._path = path
         try:
@@ -74,7 +74,7 @@ class Index:
     def close(self) -> None:
         self._base.close()
 
-    def of(self, status: Status) -> FileId:
+    def of(self, status: FileStatus) -> FileId:
         """The id of that inode, a new one where it has none."""
         key = _key(status)
         row = self._base.execute("SELECT id FROM files WHERE inode=? AND birth=?", key).fetchone()
@@ -92,7 +92,7 @@ class Index:
         self._next += count
         return file
 
-    def give(self, file: FileId, status: Status) -> None:
+    def give(self, file: FileId, status: FileStatus) -> None:
         """Note that the inode, a new one, has this id, which was taken. Raises OSError where it was
         not, or is another's."""
         if not 0 < file < self._next or self.has(file):
@@ -109,7 +109,7 @@ class Index:
         row = self._base.execute("SELECT 1 FROM files WHERE id=?", (file,)).fetchone()
         return row is not None
 
-    def matches(self, file: FileId, status: Status) -> bool:
+    def matches(self, file: FileId, status: FileStatus) -> bool:
         """Whether that is the inode of this id."""
         row = self._base.execute("SELECT inode, birth FROM files WHERE id=?", (file,)).fetchone()
         return row is not None and tuple(row) == _key(status)
@@ -182,7 +182,7 @@ class Index:
         elif (version, application) != (VERSION, APPLICATION):
             raise sqlite3.DatabaseError("it is not an index of a share")
 
-    def _set(self, file: FileId, status: Status) -> None:
+    def _set(self, file: FileId, status: FileStatus) -> None:
         key = _key(status)
         self._base.execute("DELETE FROM files WHERE inode=? AND birth=? AND id!=?", (*key, file))
         self._base.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", (file, *key))
@@ -201,6 +201,6 @@ class Index:
             self.begin()
 
 
-def _key(status: Status) -> tuple[int, int]:
+def _key(status: FileStatus) -> tuple[int, int]:
     """SQLite's integers have a sign."""
     return status.inode - (1 << 64) if status.inode >> 63 else status.inode, status.birth

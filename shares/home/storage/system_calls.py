@@ -37,7 +37,7 @@ _libc.renameat2.argtypes = [
 
 
 @dataclass(frozen=True)
-class Status:
+class FileStatus:
     """As statx(2) has it. Times in nanoseconds since 1970.
 
     birth: when the inode was made; 0 where the file system does not keep that
@@ -56,7 +56,7 @@ class Status:
     changed: int
 
 
-def status(folder: int, name: bytes = b"") -> Status:
+def status(folder: int, name: bytes = b"") -> FileStatus:
     """Of a name in an open folder, or of the open file itself. Links are not followed.
 
     Raises OSError.
@@ -90,7 +90,7 @@ def status(folder: int, name: bytes = b"") -> Status:
         major,
         minor,
     ) = _STATX.unpack_from(buffer)
-    return Status(
+    return FileStatus(
         device=(major, minor),
         inode=inode,
         birth=birth * 10**9 + birth_part if mask & _STATX_BTIME else 0,

@@ -26,11 +26,11 @@ from shares.home.storage.index import Index
 from shares.home.storage.system_calls import (
     RENAME_EXCHANGE,
     RENAME_NOREPLACE,
-    Status,
+    FileStatus,
     rename,
     status,
 )
-from shares.node import ROOT, Attributes, Changes, Entry, Extent, Making, Usage
+from shares.node import ROOT, Attributes, Changes, DirEntry, Extent, FileSystemUsage, PendingCreate
 from shares.protocol import FileId
 
 FOLDERS_KEPT = 256
@@ -87,7 +87,7 @@ class Tree:
             self._index.close()
             os.close(self._root)
 
-    def lookup(self, parent: FileId, name: bytes) -> Entry:
+    def lookup(self, parent: FileId, name: bytes) -> DirEntry:
         with self._lock:
             return self._entry(parent, self._folder(parent), name)
 
@@ -125,7 +125,7 @@ class Tree:
                 raise _error(errno.EINVAL)
             return os.readlink(b"", dir_fd=descriptor)
 
-    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> DirEntry:
         with self._lock:
             folder = self._folder(parent)
             os.mkdir(_checked(name), mode & 0o777, dir_fd=folder)
@@ -133,7 +133,7 @@ class Tree:
                 self._own(folder, descriptor, mode, uid, gid)
             return self._entry(parent, folder, name)
 
-    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
+    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> DirEntry:
         with self._lock:
             folder = self._folder(parent)
             os.symlink(target, _checked(name), dir_fd=folder)
@@ -141,7 +141,7 @@ class Tree:
                 self._own(folder, descriptor, None, uid, gid)
             return self._entry(parent, folder, name)
 
-    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
+    def link(self, file: FileId, parent: FileId, name: bytes) -> DirEntry:
         with self._lock, self._at(file) as descriptor:
             if stat.S_ISDIR(status(descriptor).mode):
                 raise _error(errno.EPERM)
@@ -197,7 +197,7 @@ class Tree:
             self._index.found(new_parent, new_name, moved)
             return replaced
 
-    def entries(self, folder: FileId, most: int = 0) -> list[Entry]:
+    def entries(self, folder: FileId, most: int = 0) -> list[DirEntry]:
         """Every name but "." and "..", in no order that means anything. most: as for Hub."""
         with self._lock, self._reading(self._folder(folder)) as descriptor:
             found = []
@@ -216,9 +216,9 @@ class Tree:
                 self._index.commit()
             return found
 
-    def usage(self) -> Usage:
+    def usage(self) -> FileSystemUsage:
         found = os.fstatvfs(self._root)
-        return Usage(
+        return FileSystemUsage(
             block=found.f_frsize,
             blocks=found.f_blocks,
             free=found.f_bfree,
@@ -236,7 +236,7 @@ class Tree:
         gid: int,
         exclusive: bool,
         file: FileId | None = None,
-    ) -> tuple[Entry, bool]:
+    ) -> tuple[DirEntry, bool]:
         """Make a file and open it, as `open` does; whether it is new. file: its id, if it has."""
         with self._lock:
             folder = self._folder(parent)
@@ -260,7 +260,7 @@ class Tree:
             self._files[entry.attributes.file] = _File(descriptor, 1)
             return entry, True
 
-    def make(self, making: Making) -> Entry:
+    def make(self, making: PendingCreate) -> DirEntry:
         """What a node has made ahead, as `create` does it. The folder was changed when the node
         says, where home may set that."""
         with self._lock:
@@ -387,16 +387,16 @@ class Tree:
             parts.append(name)
         return tuple(reversed(parts))
 
-    def _entry(self, parent: FileId, folder: int, name: bytes) -> Entry:
+    def _entry(self, parent: FileId, folder: int, name: bytes) -> DirEntry:
         now = status(folder, _checked(name))
         if now.device != self._device:
             raise _error(errno.EXDEV, name)
         return self._noted(parent, name, now)
 
-    def _noted(self, parent: FileId, name: bytes, now: Status) -> Entry:
+    def _noted(self, parent: FileId, name: bytes, now: FileStatus) -> DirEntry:
         file = self._index.of(now)
         self._index.found(parent, name, file)
-        return Entry(name, _attributes(file, now))
+        return DirEntry(name, _attributes(file, now))
 
     def _known(self, parent: FileId, folder: int, name: bytes) -> FileId:
         return self._entry(parent, folder, name).attributes.file
@@ -523,7 +523,7 @@ class Tree:
         for file in idle[: max(0, len(idle) - FILES_KEPT)]:
             os.close(self._files.pop(file).descriptor)
 
-    def _resize(self, file: FileId, now: Status, size: int) -> None:
+    def _resize(self, file: FileId, now: FileStatus, size: int) -> None:
         if stat.S_ISDIR(now.mode):
             raise _error(errno.EISDIR)
         descriptor = self._file(file).descriptor
@@ -556,7 +556,7 @@ class Tree:
             os.close(descriptor)
 
 
-def _attributes(file: FileId, now: Status) -> Attributes:
+def _attributes(file: FileId, now: FileStatus) -> Attributes:
     return Attributes(
         file=file,
         mode=now.mode,

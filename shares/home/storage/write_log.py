@@ -39,7 +39,7 @@ COMPACT_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
-class Written:
+class LoggedWrite:
     """`data` at `offset` in a block; at: monotonic time."""
 
     offset: int
@@ -69,7 +69,7 @@ class WriteLog:
     def __init__(self, path: Path) -> None:
         """Open or make it. Raises OSError, UnsupportedError for a version that is not known."""
         self._lock = threading.Lock()
-        self._live: dict[tuple[FileId, int], list[Written]] = {}
+        self._live: dict[tuple[FileId, int], list[LoggedWrite]] = {}
         self._bytes = 0
         self._unsaid: list[_Record] = []
         self._file = RecordFile.open_or_replace(path, FORMAT, self._take)
@@ -84,7 +84,7 @@ class WriteLog:
         """Raises OSError; nothing is appended then."""
         with self._lock:
             self._extend([((WRITTEN, file, block, offset), data)])
-            self._note(file, block, Written(offset, data, time.monotonic()))
+            self._note(file, block, LoggedWrite(offset, data, time.monotonic()))
 
     def over(self, file: FileId, first: int, count: int) -> None:
         """Home has these blocks (0: all of the file), durably: what the log says of them is over.
@@ -124,7 +124,7 @@ class WriteLog:
         with self._lock:
             return sorted({file for file, _ in self._live})
 
-    def written(self, file: FileId, block: int) -> list[Written]:
+    def written(self, file: FileId, block: int) -> list[LoggedWrite]:
         """In the order in which it was."""
         with self._lock:
             return list(self._live.get((file, block), ()))
@@ -149,12 +149,12 @@ class WriteLog:
         if kind not in (WRITTEN, OVER) or (kind == WRITTEN and place + len(data) > BLOCK):
             return False
         if kind == WRITTEN:
-            self._note(FileId(file), block, Written(place, data, time.monotonic()))
+            self._note(FileId(file), block, LoggedWrite(place, data, time.monotonic()))
         else:
             self._drop(self._keys(FileId(file), block, place))
         return True
 
-    def _note(self, file: FileId, block: int, part: Written) -> None:
+    def _note(self, file: FileId, block: int, part: LoggedWrite) -> None:
         kept = self._live.setdefault((file, block), [])
         if part.offset == 0 and len(part.data) == BLOCK:  # all of the block: the rest is over
             self._bytes -= sum(len(old.data) for old in kept)

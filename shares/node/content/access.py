@@ -31,8 +31,8 @@ class Demand:
     blocks that are fetched ahead of it
     """
 
-    waiting: list[Access] = field(default_factory=list)
-    pinned: Access | None = None
+    waiting: list[FileAccess] = field(default_factory=list)
+    pinned: FileAccess | None = None
     pinned_until: float = 0.0
     next: int = 0
     ahead: int = 0
@@ -153,7 +153,7 @@ class OpenFile:
 
 
 @dataclass(frozen=True)
-class Need:
+class MissingBlocks:
     """Blocks that an access lacks. whole: those of which every byte is going to be written."""
 
     first: int
@@ -162,7 +162,7 @@ class Need:
     whole: range = range(0)
 
 
-class BlocksHere(Protocol):
+class ContentView(Protocol):
     """What an access may ask of the content it is of. All of it with the lock held."""
 
     def readable(self, file: OpenFile, number: int) -> bool: ...
@@ -190,7 +190,7 @@ class BlocksHere(Protocol):
         ...
 
 
-class Access(ABC):
+class FileAccess(ABC):
     """Of one file. error: what the program gets in place of a result. logs: replies of home's log,
     without which it has not happened. pages: for the kernel, of a file that is mapped."""
 
@@ -207,25 +207,25 @@ class Access(ABC):
         return range(0)
 
     @abstractmethod
-    def advance(self, blocks: BlocksHere) -> list[Need]:
+    def advance(self, blocks: ContentView) -> list[MissingBlocks]:
         """Do what can be done now; what is still lacking."""
 
 
-class Stat(Access):
+class StatAccess(FileAccess):
     """Size and times."""
 
-    def advance(self, blocks: BlocksHere) -> list[Need]:
+    def advance(self, blocks: ContentView) -> list[MissingBlocks]:
         if self.file.touched:
             if not blocks.writable(self.file, ATTRIBUTES):
-                return [Need(ATTRIBUTES, 1, writes=True)]
+                return [MissingBlocks(ATTRIBUTES, 1, writes=True)]
             touch(self.file, blocks)
         elif not blocks.readable(self.file, ATTRIBUTES):
-            return [Need(ATTRIBUTES, 1, writes=False)]
+            return [MissingBlocks(ATTRIBUTES, 1, writes=False)]
         self.result = self.file.extent
         return []
 
 
-class SetExtent(Access):
+class SetExtent(FileAccess):
     """A greater size, or times. Nothing else that block -1 has is changed."""
 
     def __init__(
@@ -238,9 +238,9 @@ class SetExtent(Access):
         super().__init__(file)
         self._size, self._accessed, self._modified = size, accessed, modified
 
-    def advance(self, blocks: BlocksHere) -> list[Need]:
+    def advance(self, blocks: ContentView) -> list[MissingBlocks]:
         if not blocks.writable(self.file, ATTRIBUTES):
-            return [Need(ATTRIBUTES, 1, writes=True)]
+            return [MissingBlocks(ATTRIBUTES, 1, writes=True)]
         old, now = self.file.extent, blocks.time()
         grows = self._size is not None and self._size > old.size
         modified = self._modified if self._modified is not None else now if grows else old.modified
@@ -256,7 +256,7 @@ class SetExtent(Access):
         return []
 
 
-class Cut(Access):
+class TruncateAccess(FileAccess):
     """A smaller size, of a native file, without a word to home: what was behind it is overwritten
     with zeros, as by a write, so that home and who has copies learn that it is no more. done_here:
     whether that could be."""
@@ -267,7 +267,7 @@ class Cut(Access):
         super().__init__(file)
         self._size = size
 
-    def advance(self, blocks: BlocksHere) -> list[Need]:
+    def advance(self, blocks: ContentView) -> list[MissingBlocks]:
         file, size, old = self.file, self._size, self.file.extent
         begins_whole = size % BLOCK == 0 or blocks.writable(file, size // BLOCK)
         if not blocks.writable(file, ATTRIBUTES) or not begins_whole or old.size <= size:
@@ -280,7 +280,7 @@ class Cut(Access):
         return []
 
 
-class Read(Access):
+class ReadAccess(FileAccess):
     """As many bytes as there are at that offset, and what is to be fetched ahead."""
 
     def __init__(self, file: OpenFile, offset: int, size: int, *, pages: bool = False) -> None:
@@ -292,22 +292,24 @@ class Read(Access):
     def blocks(self) -> range:
         return range(*span(self._offset, self._size))
 
-    def advance(self, blocks: BlocksHere) -> list[Need]:
+    def advance(self, blocks: ContentView) -> list[MissingBlocks]:
         needs = []
         if not blocks.readable(self.file, ATTRIBUTES):
-            needs.append(Need(ATTRIBUTES, 1, writes=False))
+            needs.append(MissingBlocks(ATTRIBUTES, 1, writes=False))
         # Where the size is not known, what was is a good guess of what to ask for meanwhile.
         size = max(0, min(self._size, self.file.extent.size - self._offset))
         first, end = span(self._offset, size)
         if not all(blocks.readable(self.file, number) for number in range(first, end)):
-            needs.append(Need(first, self._ahead(blocks, first, end) - first, writes=False))
+            needs.append(
+                MissingBlocks(first, self._ahead(blocks, first, end) - first, writes=False)
+            )
         if needs:
             return needs
         self.result = blocks.get(self.file, self._offset, size) if size else b""
         self._note(first, end)
         return []
 
-    def _ahead(self, blocks: BlocksHere, first: int, end: int) -> int:
+    def _ahead(self, blocks: ContentView, first: int, end: int) -> int:
         demand = self.file.demand
         if demand.next - 1 <= first <= demand.next and demand.ahead:
             blocks_of_file = -(-self.file.extent.size // BLOCK)
@@ -325,7 +327,7 @@ class Read(Access):
         demand.next = end
 
 
-class Write(Access):
+class WriteAccess(FileAccess):
     """All of it, at the offset or, where that is None, at the end of the file, in one. Of pages
     what is in the file."""
 
@@ -342,7 +344,7 @@ class Write(Access):
     def blocks(self) -> range:
         return range(0) if self._appends else range(*span(self._offset, len(self._data)))
 
-    def advance(self, blocks: BlocksHere) -> list[Need]:
+    def advance(self, blocks: ContentView) -> list[MissingBlocks]:
         file = self.file
         if not self._data:
             return []
@@ -351,7 +353,7 @@ class Write(Access):
         longer = longer and not self.pages
         sized = blocks.readable(file, ATTRIBUTES) or blocks.writable(file, ATTRIBUTES)
         if not sized or (longer and not blocks.writable(file, ATTRIBUTES)):
-            return [Need(ATTRIBUTES, 1, writes=longer), *self._guess(blocks, offset)]
+            return [MissingBlocks(ATTRIBUTES, 1, writes=longer), *self._guess(blocks, offset)]
         if self.pages:
             self._data = self._data[: max(0, file.extent.size - offset)]
         if not self._data:
@@ -368,7 +370,7 @@ class Write(Access):
         self._write(blocks, offset, longer)
         return []
 
-    def _guess(self, blocks: BlocksHere, offset: int) -> list[Need]:
+    def _guess(self, blocks: ContentView, offset: int) -> list[MissingBlocks]:
         """What else to ask for while the size is not known: by the size that was; once, because
         what is granted to be overwritten goes back if it is not written then."""
         if self._guessed or offset + len(self._data) > LARGEST:
@@ -376,7 +378,7 @@ class Write(Access):
         self._guessed = True
         return self._lacking(blocks, offset)
 
-    def _lacking(self, blocks: BlocksHere, offset: int) -> list[Need]:
+    def _lacking(self, blocks: ContentView, offset: int) -> list[MissingBlocks]:
         file, data = self.file, self._data
         first, end = span(offset, len(data))
         whole = self._whole(offset)
@@ -387,9 +389,9 @@ class Write(Access):
         ]
         if not lacking:
             return []
-        return [Need(lacking[0], lacking[-1] + 1 - lacking[0], writes=True, whole=whole)]
+        return [MissingBlocks(lacking[0], lacking[-1] + 1 - lacking[0], writes=True, whole=whole)]
 
-    def _write_whole(self, blocks: BlocksHere, offset: int) -> None:
+    def _write_whole(self, blocks: ContentView, offset: int) -> None:
         """Of blocks that were granted to be overwritten there is no content but this. They are
         written again with the others: what somebody else writes there meanwhile was before it."""
         file = self.file
@@ -411,7 +413,7 @@ class Write(Access):
             to_block = end
         return range(from_block, max(from_block, to_block))
 
-    def _write(self, blocks: BlocksHere, offset: int, longer: bool) -> None:
+    def _write(self, blocks: ContentView, offset: int, longer: bool) -> None:
         file, data = self.file, self._data
         end_of_file = -(-file.extent.size // BLOCK)
         first, end = span(offset, len(data))
@@ -433,7 +435,7 @@ class Write(Access):
         self.result = len(data)
 
 
-def touch(file: OpenFile, blocks: BlocksHere) -> None:
+def touch(file: OpenFile, blocks: ContentView) -> None:
     """Have the time of the last write here in block -1, which is writable."""
     old, when = file.extent, file.touched
     file.touched = 0

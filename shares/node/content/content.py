@@ -26,16 +26,23 @@ from math import inf
 from typing import Any
 
 from shares.node import clock
-from shares.node.content.access import Access, OpenFile, Read, SetExtent, Stat, Write
+from shares.node.content.access import (
+    FileAccess,
+    OpenFile,
+    ReadAccess,
+    SetExtent,
+    StatAccess,
+    WriteAccess,
+)
 from shares.node.content.buffer import Buffer
-from shares.node.content.copies import Copies, Make
+from shares.node.content.copies import BlockCopies, Make
 from shares.node.content.file_table import FileTable
-from shares.node.content.holdings import FLUSHED, LOOK_SECONDS, Holdings
+from shares.node.content.holdings import FLUSHED, SEND_POLL_SECONDS, Holdings
 from shares.node.content.lag import LAG_BYTES, Replies, file_status, settle, traffic_status
 from shares.node.content.pages import Pages
 from shares.node.extent import Extent
 from shares.node.hub.hub import Hub
-from shares.node.journal.journal import Journal
+from shares.node.journal.journal import MountJournal
 from shares.node.operations import Window
 from shares.protocol import (
     ATTRIBUTES,
@@ -43,16 +50,16 @@ from shares.protocol import (
     UNCUT,
     Engage,
     FileId,
-    Granted,
     Invalidate,
     Keep,
     Message,
-    Native,
+    NativeGrant,
+    Ownership,
     Recall,
-    Recalled,
+    RecallReply,
     Release,
     Update,
-    Updated,
+    UpdateReply,
 )
 
 log = logging.getLogger(__name__)
@@ -84,7 +91,7 @@ class Content:
         wait: float | None = 30.0,
         make: Make | None = None,
         engaged: Callable[[FileId, bool], None] = lambda file, kept: None,
-        journal: Journal | None = None,
+        journal: MountJournal | None = None,
     ) -> None:
         self._let_close, self._journal = engaged, journal
         self._deferred: defaultdict[FileId, list[tuple[Message, Reply]]] = defaultdict(list)
@@ -94,7 +101,7 @@ class Content:
         self._changed, self._machine, self._files = held.lock, held.machine, held.files
         self._buffer = buffer
         self.pages = pages = Pages(held, self._answer)
-        self.copies = copies = Copies(held, pages, make)
+        self.copies = copies = BlockCopies(held, pages, make)
         self.table = FileTable(held, copies, self.extent)
 
     def rejoined(self, hub: Hub) -> None:
@@ -137,7 +144,7 @@ class Content:
         for message in releases:
             with self._changed:
                 while not self._held.room() and hub is self._held.hub:
-                    self._changed.wait(LOOK_SECONDS)
+                    self._changed.wait(SEND_POLL_SECONDS)
                 if hub is not self._held.hub:
                     pending.append([])
                     raise OSError(errno.EIO, "this membership is over")
@@ -185,7 +192,7 @@ class Content:
 
     def extent(self, file: OpenFile) -> Extent:
         """Size and times."""
-        access = Stat(file)
+        access = StatAccess(file)
         self._perform(access)
         return access.result
 
@@ -206,7 +213,7 @@ class Content:
         """pages: for the kernel to keep. In parts that the buffer can hold, or the blocks of one
         would push out those of another."""
         most = max(1, self.copies.ahead_limit()) * BLOCK
-        access = Read(file, offset, min(size, most), pages=pages)
+        access = ReadAccess(file, offset, min(size, most), pages=pages)
         self._perform(access)
         if size <= most or len(access.result) < most:
             return access.result
@@ -214,7 +221,7 @@ class Content:
 
     def write(self, file: OpenFile, offset: int | None, data: bytes, *, pages: bool = False) -> int:
         """offset: None to append. pages: of the kernel's, so what is behind the end is dropped."""
-        access = Write(file, offset, data, pages=pages)
+        access = WriteAccess(file, offset, data, pages=pages)
         self._perform(access)
         self._held.wait_for(access.logs)
         if file.log == "async":
@@ -270,7 +277,7 @@ class Content:
         with self._changed:
             return self.copies.window(file)
 
-    def _perform(self, access: Access) -> None:
+    def _perform(self, access: FileAccess) -> None:
         file = access.file
         with self._changed:
             self._held.require_home()
@@ -280,7 +287,7 @@ class Content:
             file.demand.waiting.append(access)
             since = time.monotonic()
             while not access.done and access.error is None:
-                self._changed.wait(LOOK_SECONDS)
+                self._changed.wait(SEND_POLL_SECONDS)
                 now = time.monotonic()
                 if self._held.connected:
                     since = now
@@ -293,7 +300,7 @@ class Content:
                 file.demand.waiting.remove(access)
             return self._finish(access)
 
-    def _finish(self, access: Access) -> None:
+    def _finish(self, access: FileAccess) -> None:
         file = access.file
         if file.demand.pinned is access:
             file.demand.pinned = None
@@ -301,13 +308,13 @@ class Content:
         if access.error is not None:
             raise access.error
 
-    def _step(self, access: Access) -> bool:
+    def _step(self, access: FileAccess) -> bool:
         """Have the access go on; post what it lacks. Whether it is over, done or failed."""
         if self._bringing or self.pages.delays(access):
             return False
         self.copies.logs = access.logs
         file = access.file
-        if isinstance(access, Write | SetExtent):
+        if isinstance(access, WriteAccess | SetExtent):
             file.session.withdraw_whole()
         self.copies.absorb(file)
         try:
@@ -381,9 +388,9 @@ class Content:
         for flush in self._machine.ahead(message, now):
             self._held.send(flush)
         answer = self.copies.answer(message, now)
-        if isinstance(message, Update | Granted) and isinstance(answer, Updated):
+        if isinstance(message, Update | Ownership) and isinstance(answer, UpdateReply):
             answer = self._kept(message, answer)
-        if isinstance(answer, Recalled):
+        if isinstance(answer, RecallReply):
             answer = self.copies.given(answer, self._files.get(message.file))
         file = self._files.get(message.file)
         if isinstance(message, Engage):
@@ -403,7 +410,7 @@ class Content:
         if isinstance(message, Engage) and file is not None:
             self._held.forget_closed(file)
 
-    def _kept(self, message: Update | Granted, answer: Updated) -> Updated:
+    def _kept(self, message: Update | Ownership, answer: UpdateReply) -> UpdateReply:
         """Its content is here; where this node's disk does not take that, it is declined."""
         kept = {n for n, k in zip(message.numbers, answer.kept, strict=True) if k}
         try:
@@ -416,7 +423,7 @@ class Content:
     def _take_back(self, message: Message) -> None:
         """Sessions answer nothing more by what the machine is about to lose."""
         file = self._files.get(message.file)
-        if file is None or isinstance(message, Native):
+        if file is None or isinstance(message, NativeGrant):
             return
         if isinstance(message, Engage):
             file.session.withdraw_all()

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from math import inf
 
 from shares.node import clock
-from shares.node.content.access import Cut, OpenFile
+from shares.node.content.access import OpenFile, TruncateAccess
 from shares.node.content.holdings import Holdings
 from shares.node.content.lag import LAG_BYTES, Replies
 from shares.node.content.pages import Pages
@@ -37,10 +37,10 @@ from shares.protocol import (
     Engage,
     FileId,
     Invalidate,
-    Log,
+    LogWrite,
     Message,
     Recall,
-    Recalled,
+    RecallReply,
     Rights,
     filled,
     runs,
@@ -91,7 +91,7 @@ class OldCopy:
     latest: float
 
 
-class Copies:
+class BlockCopies:
     """The blocks of one node: `access.BlocksHere`, and the windows on them. Every method is
     called with the lock held, but for those that take it.
 
@@ -202,7 +202,7 @@ class Copies:
         self.absorb(file)
         if file.extent.size - size > CUT_HERE_BYTES:
             return False
-        access = Cut(file, size)
+        access = TruncateAccess(file, size)
         access.advance(self)
         return access.done_here
 
@@ -218,7 +218,7 @@ class Copies:
         return file.log == "sync" or (file.log == "async" and not native)
 
     def _log(self, file: OpenFile, number: int, offset: int, data: bytes) -> None:
-        message = Log(file.file, number, 1, offset, data)
+        message = LogWrite(file.file, number, 1, offset, data)
         self._held.log(message, self.logs if file.log == "sync" else None)
 
     # Taking back what sessions may do.
@@ -301,7 +301,7 @@ class Copies:
             self._journal.discarded(message.file, over)
         return answer
 
-    def given(self, answer: Recalled, file: OpenFile | None) -> Recalled:
+    def given(self, answer: RecallReply, file: OpenFile | None) -> RecallReply:
         """Return the answer with its content. Home has that when it has answered a later
         heartbeat."""
         if self._journal is not None and file is not None and answer.fresh:

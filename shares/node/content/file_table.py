@@ -20,24 +20,24 @@ from functools import partial
 
 from satchel.errors import IntegrityError
 from shares.node import clock
-from shares.node.content.access import Need, OpenFile
-from shares.node.content.copies import Copies
+from shares.node.content.access import MissingBlocks, OpenFile
+from shares.node.content.copies import BlockCopies
 from shares.node.content.holdings import FLUSHED, Holdings
 from shares.node.extent import Extent
-from shares.node.hub.hub import Hub, Opened
+from shares.node.hub.hub import Hub, OpenReply
 from shares.node.operations import Attributes
 from shares.protocol import (
     ATTRIBUTES,
     BLOCK,
     POLICIES,
+    Acquire,
     Blocks,
     DelayedUpdate,
     Fetch,
     FileId,
-    Granted,
     Message,
-    Own,
-    Policy,
+    Ownership,
+    PushPolicy,
 )
 
 log = logging.getLogger(__name__)
@@ -52,13 +52,13 @@ class FileTable:
     """The open files of one node. Thread-safe. Raises OSError."""
 
     def __init__(
-        self, held: Holdings, copies: Copies, extent: Callable[[OpenFile], Extent]
+        self, held: Holdings, copies: BlockCopies, extent: Callable[[OpenFile], Extent]
     ) -> None:
         """extent: returns a file's size and times, with the writes of this node."""
         self._held, self._copies, self._extent = held, copies, extent
         self._machine, self._buffer, self._journal = held.machine, held.buffer, held.journal
         self._files = held.files
-        self._policies: dict[str, Policy] = {}
+        self._policies: dict[str, PushPolicy] = {}
 
     # Opens, and files made here.
 
@@ -90,7 +90,7 @@ class FileTable:
                 return
             if file not in self._files:
                 self._expect(file, Extent.of(remembered))
-            self.ask(self._files[file], Need(0, count, writes=False))
+            self.ask(self._files[file], MissingBlocks(0, count, writes=False))
 
     def expect_cut(self, file: FileId) -> None:
         """Expect content before home's answer to an open that empties the file. Call it within
@@ -115,7 +115,7 @@ class FileTable:
             )
         return self._held.under_way[file] <= 0
 
-    def opened(self, file: FileId, opened: Opened, hub: Hub) -> OpenFile:
+    def opened(self, file: FileId, opened: OpenReply, hub: Hub) -> OpenFile:
         """Take up that home has opened the file for this node, perhaps again. Messages may have
         overtaken this answer, because another thread handles them. hub: that of the answer; if
         its membership is over, the answer does not decide who owns the file."""
@@ -153,7 +153,7 @@ class FileTable:
             self._files[file] = made
             return made
 
-    def made(self, file: FileId, opened: Opened, hub: Hub) -> OpenFile:
+    def made(self, file: FileId, opened: OpenReply, hub: Hub) -> OpenFile:
         """Take up that home has made the file as well, and opened it for this node."""
         with self._held.lock:
             kept = self._files[file].rest.kept
@@ -190,18 +190,18 @@ class FileTable:
                 access.error = why
             self._held.lock.notify_all()
 
-    def _policy(self, name: str) -> Policy:
+    def _policy(self, name: str) -> PushPolicy:
         if name not in POLICIES:
             log.warning("home's policy %s is not known here", name)
         return self._policies.setdefault(name, POLICIES.get(name, DelayedUpdate)())
 
     # Requests for blocks, with the lock held.
 
-    def ask(self, file: OpenFile, need: Need) -> None:
+    def ask(self, file: OpenFile, need: MissingBlocks) -> None:
         """Ask home for these blocks, as far as they are neither here nor on their way. With the
         lock held."""
         now, name, hub = clock.now(), file.file, self._held.hub
-        asked: list[Fetch] | list[Fetch | Own] = (
+        asked: list[Fetch] | list[Fetch | Acquire] = (
             self._machine.to_write(name, need.first, need.count, need.whole, now)
             if need.writes
             else self._machine.to_read(name, need.first, need.count, now)
@@ -212,7 +212,7 @@ class FileTable:
             came = partial(self._came, hub, message, now)
             hub.post(message, came, partial(self._failed, hub, message))
 
-    def _came(self, hub: Hub, request: Fetch | Own, sent: float, reply: Message) -> None:
+    def _came(self, hub: Hub, request: Fetch | Acquire, sent: float, reply: Message) -> None:
         with self._held.lock:
             if hub is not self._held.hub:
                 return
@@ -225,7 +225,7 @@ class FileTable:
             try:
                 if isinstance(request, Fetch) and isinstance(reply, Blocks):
                     numbers = set(self._machine.blocks(request, reply, sent))
-                elif isinstance(request, Own) and isinstance(reply, Granted):
+                elif isinstance(request, Acquire) and isinstance(reply, Ownership):
                     numbers = set(self._machine.granted(request, reply, clock.now()))
                 else:
                     raise IntegrityError("home's reply does not fit", why=type(reply).__name__)
@@ -244,19 +244,19 @@ class FileTable:
                 )  # others wait for what has content, or is to be asked for
             self._copies.evict()
 
-    def _lose(self, request: Fetch | Own, numbers: set[int], error: OSError) -> None:
+    def _lose(self, request: Fetch | Acquire, numbers: set[int], error: OSError) -> None:
         """Tell the machine that the content of these blocks could not be stored here."""
         self._machine.unstored(request, numbers)
         self._refuse(request, error)
 
-    def _failed(self, hub: Hub, request: Fetch | Own, error: OSError) -> None:
+    def _failed(self, hub: Hub, request: Fetch | Acquire, error: OSError) -> None:
         with self._held.lock:
             if hub is not self._held.hub:
                 return  # of an earlier membership: it is asked again already
             self._held.under_way[request.file] -= 1
             self._refuse(request, error)
 
-    def _refuse(self, request: Fetch | Own, error: OSError) -> None:
+    def _refuse(self, request: Fetch | Acquire, error: OSError) -> None:
         self._machine.failed(request)
         file = self._files.get(request.file)
         if self._held.connected:  # else it is asked again, as long as the accesses wait

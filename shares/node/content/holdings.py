@@ -18,19 +18,19 @@ from shares.node.content.buffer import Buffer
 from shares.node.content.lag import CONFIRMED_BYTES, LAG_BYTES, Replies
 from shares.node.extent import Extent
 from shares.node.hub.hub import Hub
-from shares.node.journal.journal import Journal
+from shares.node.journal.journal import MountJournal
 from shares.protocol import (
     ATTRIBUTES,
     BLOCK,
+    Ack,
     Carrier,
-    Done,
     FileId,
     Flush,
-    Log,
+    LogWrite,
     Message,
     NodeMachine,
     Push,
-    Refused,
+    RefusalReply,
     Release,
     content,
     filled,
@@ -38,7 +38,7 @@ from shares.protocol import (
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.25
+SEND_POLL_SECONDS = 0.25
 
 FLUSHED = 4096
 """Blocks that are given to home before its answer is waited for."""
@@ -63,7 +63,7 @@ class Holdings:
         hub: Hub,
         buffer: Buffer,
         wait: float | None,
-        journal: Journal | None,
+        journal: MountJournal | None,
         go_on: Callable[[FileId], None],
     ) -> None:
         self.lock = threading.Condition()
@@ -75,7 +75,7 @@ class Holdings:
         self.under_way: Counter[FileId] = Counter()
         self.traffic: Counter[str] = Counter()
         self.bytes: Counter[str] = Counter()
-        self._logs: dict[int, tuple[Log, Replies]] = {}
+        self._logs: dict[int, tuple[LogWrite, Replies]] = {}
         self._sent = self._confirmed = self._asked = 0  # bytes of logged writes that go unwaited
         self._going = 0
         self._unanswered: Counter[FileId] = Counter()
@@ -149,7 +149,7 @@ class Holdings:
 
     # A membership.
 
-    def begin(self, hub: Hub) -> list[tuple[Log, Replies]]:
+    def begin(self, hub: Hub) -> list[tuple[LogWrite, Replies]]:
         """Begin a new membership. Return the logged writes that the last one has not confirmed,
         for `settle`."""
         self.hub = hub
@@ -203,7 +203,7 @@ class Holdings:
 
     # Content on its way.
 
-    def log(self, message: Log, to: list[Replies] | None) -> None:
+    def log(self, message: LogWrite, to: list[Replies] | None) -> None:
         """Send a write to home's log, before the push of that write. to: gets the list for the
         reply if the write waits for it."""
         hub = self.hub
@@ -225,14 +225,14 @@ class Holdings:
                     return  # what the node brings to its next membership says what became of it
                 self._logs.pop(id(replies), None)
                 replies.append(reply)
-                if isinstance(reply, Done):
+                if isinstance(reply, Ack):
                     self._at_home(file, (number,), generation)
                 self.machine.log_done(file, number)
                 self.go_on(file)
 
         hub.post(message, logged, logged)
 
-    def _post_log(self, hub: Hub, message: Log) -> None:
+    def _post_log(self, hub: Hub, message: LogWrite) -> None:
         """Send a write to home's log without waiting for it. Sometimes ask home to confirm."""
         self._sent += len(message.data)
         if self._sent - self._asked < CONFIRMED_BYTES:
@@ -263,7 +263,7 @@ class Holdings:
         def replied(reply: Message | OSError) -> None:
             with self.lock:
                 replies.append(reply)
-                if isinstance(reply, Refused):
+                if isinstance(reply, RefusalReply):
                     log.warning("home went on without blocks %s of %s", reply.refused, reply.file)
                     self._set_aside(message, reply.refused)
                 if hub is self.hub:
@@ -323,7 +323,7 @@ class Holdings:
         home keeps its own size of a file, it cuts off the rest, so set all of that file aside."""
         if self.journal is None:
             return
-        refused = [r for replies in pending for r in replies if isinstance(r, Refused)]
+        refused = [r for replies in pending for r in replies if isinstance(r, RefusalReply)]
         sized = {reply.file for reply in refused if ATTRIBUTES in reply.refused}
         for message in releases:
             if message.file in sized:
@@ -336,7 +336,7 @@ class Holdings:
         """Note a refusal for the next sync. Without a connection nothing is lost: the node
         brings the content to its next membership. If home's disk is full, home keeps the content
         in memory and refuses syncs."""
-        if isinstance(reply, Refused):
+        if isinstance(reply, RefusalReply):
             self._failures[file] = OSError(errno.ESTALE, REFUSED)
         elif isinstance(reply, OSError) and self.hub.connected:
             log.warning("home does not take content of %s: %s", file, reply)
@@ -355,7 +355,7 @@ class Holdings:
         for (reply,) in pending:
             if isinstance(reply, OSError):
                 raise reply
-            if isinstance(reply, Refused):
+            if isinstance(reply, RefusalReply):
                 raise OSError(errno.ESTALE, REFUSED)
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
@@ -365,7 +365,7 @@ class Holdings:
         with self.lock:
             while not condition():
                 self.require_home()
-                self.lock.wait(LOOK_SECONDS)
+                self.lock.wait(SEND_POLL_SECONDS)
                 now = time.monotonic()
                 since = now if self.hub.connected else since
                 if self.wait is not None and now - since > self.wait:

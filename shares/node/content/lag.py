@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from shares.protocol import BLOCK, Done, FileId, Log, Message, NodeMachine, Refused
+from shares.protocol import BLOCK, Ack, FileId, LogWrite, Message, NodeMachine, RefusalReply
 
 LAG_BYTES = 16 << 20
 """What a node has written and home neither has nor has logged, with the log policy `async`; of a
@@ -25,20 +25,20 @@ Replies = list[Message | OSError]
 """Empty until the reply to a request, or why there is none, has come."""
 
 
-def settle(logs: Iterable[tuple[Log, Replies]], pending: list[Replies]) -> None:
+def settle(logs: Iterable[tuple[LogWrite, Replies]], pending: list[Replies]) -> None:
     """What became of writes that home's log had not confirmed when a membership was over.
     pending: of the releases with which the node has brought to the next one what it had."""
     arrived = [reply for replies in pending for reply in replies]
-    refused = {(r.file, n) for r in arrived if isinstance(r, Refused) for n in r.refused}
+    refused = {(r.file, n) for r in arrived if isinstance(r, RefusalReply) for n in r.refused}
     brought = all(pending) and not any(isinstance(reply, OSError) for reply in arrived)
     for message, replies in logs:
         about = (message.file, message.first, message.count)
         if not brought:
             replies.append(OSError(errno.EIO, "home is not reached"))
         elif (message.file, message.first) in refused:
-            replies.append(Refused(*about, (message.first,)))
+            replies.append(RefusalReply(*about, (message.first,)))
         else:
-            replies.append(Done(*about))
+            replies.append(Ack(*about))
 
 
 def file_status(machine: NodeMachine, file: FileId, now: float, sent: float) -> dict[str, Any]:

@@ -35,17 +35,17 @@ from dataclasses import dataclass
 from math import inf
 
 from shares.node import clock
-from shares.node.content.access import Access, OpenFile, Read
+from shares.node.content.access import FileAccess, OpenFile, ReadAccess
 from shares.node.content.holdings import Holdings
 from shares.protocol import (
     BLOCK,
     UNCUT,
     Engage,
     FileId,
-    Granted,
     Invalidate,
     Keep,
     Message,
+    Ownership,
     Recall,
     Update,
 )
@@ -66,7 +66,7 @@ Drop = Callable[[int, int, int], None]
 
 
 @dataclass
-class Held:
+class DeferredReply:
     """A message that is not answered yet. blocks: whose pages are being dropped; until: when it is
     answered at the latest, monotonic; dropped: the kernel has none of these pages"""
 
@@ -88,7 +88,7 @@ class Pages:
         self._answer = answer
         self._drop: Drop | None = None
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="pages")
-        self._held: defaultdict[FileId, list[Held]] = defaultdict(list)
+        self._held: defaultdict[FileId, list[DeferredReply]] = defaultdict(list)
         self._lapsed: set[FileId] = set()
         self._look = threading.Event()
         self._closed = False
@@ -145,10 +145,12 @@ class Pages:
         if not waits and not queue:
             self._submit(file.file, blocks, None)
             return False
-        self._enqueue(file, Held(file, message, reply, blocks, time.monotonic(), dropped=not waits))
+        self._enqueue(
+            file, DeferredReply(file, message, reply, blocks, time.monotonic(), dropped=not waits)
+        )
         return True
 
-    def _enqueue(self, file: OpenFile, held: Held) -> None:
+    def _enqueue(self, file: OpenFile, held: DeferredReply) -> None:
         file.pages.dropping += 1
         self._held[file.file].append(held)
         if held.dropped:  # nothing to wait for, but its turn
@@ -180,14 +182,14 @@ class Pages:
 
     # Accesses.
 
-    def delays(self, access: Access) -> bool:
+    def delays(self, access: FileAccess) -> bool:
         """Whether a read of pages is not to go on yet, since these are being dropped."""
-        if not isinstance(access, Read) or not access.pages:
+        if not isinstance(access, ReadAccess) or not access.pages:
             return False
         access.file.pages.there = True
         return self.is_waited_for(access)
 
-    def is_waited_for(self, access: Access) -> bool:
+    def is_waited_for(self, access: FileAccess) -> bool:
         """The kernel does not drop these pages before the access is over, which waits. Whether an
         answer waits for that; it is made soon then."""
         found = False
@@ -220,7 +222,7 @@ class Pages:
     def _has_pages(self, file: OpenFile) -> bool:
         return file.pages.there or (file.session.window is not None and file.session.window.paged)
 
-    def _submit(self, file: FileId, blocks: range, held: Held | None) -> None:
+    def _submit(self, file: FileId, blocks: range, held: DeferredReply | None) -> None:
         if not blocks:
             return
         if self._drop is None or self._closed:
@@ -229,7 +231,7 @@ class Pages:
             return
         self._threads.submit(self._dropped, self._drop, file, blocks, held)
 
-    def _dropped(self, drop: Drop, file: FileId, blocks: range, held: Held | None) -> None:
+    def _dropped(self, drop: Drop, file: FileId, blocks: range, held: DeferredReply | None) -> None:
         """Without the lock."""
         try:
             ends = blocks.stop < EVERY.stop
@@ -256,7 +258,7 @@ def lost_blocks(message: Message) -> range:
     if isinstance(message, Engage):
         return range(message.cut, EVERY.stop)
     keeps = isinstance(message, Recall) and message.keep in {Keep.COPY, Keep.LENT}
-    if keeps or not isinstance(message, Recall | Invalidate | Update | Granted):
+    if keeps or not isinstance(message, Recall | Invalidate | Update | Ownership):
         return range(0)
     return range(max(0, message.first), max(0, message.first + message.count))
 

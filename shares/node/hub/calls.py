@@ -73,7 +73,7 @@ class HomeLink(Protocol):
         ...
 
 
-class Linked(Protocol):
+class StubOwner(Protocol):
     """The owner of stubs."""
 
     @property
@@ -118,14 +118,14 @@ def refusal(error: Exception) -> OSError:
     return error if isinstance(error, OSError) else OSError(errno.EIO, str(error))
 
 
-class Asked(Call[P, R]):
+class BlockingCall(Call[P, R]):
     """A call whose caller waits for the result. Raises OSError."""
 
     @overload
     def __get__(self, owner: None, kind: object) -> Self: ...
     @overload
-    def __get__(self, owner: Linked, kind: object) -> Callable[P, R]: ...
-    def __get__(self, owner: Linked | None, kind: object) -> Self | Callable[P, R]:
+    def __get__(self, owner: StubOwner, kind: object) -> Callable[P, R]: ...
+    def __get__(self, owner: StubOwner | None, kind: object) -> Self | Callable[P, R]:
         if owner is None:
             return self
         channel = owner.channel
@@ -136,17 +136,17 @@ class Asked(Call[P, R]):
         return ask
 
 
-class Posted(Call[P, R]):
+class OneWayCall(Call[P, R]):
     """A call whose caller never waits; its first argument gets the result."""
 
     @overload
     def __get__(self, owner: None, kind: object) -> Self: ...
     @overload
     def __get__(
-        self, owner: Linked, kind: object
+        self, owner: StubOwner, kind: object
     ) -> Callable[Concatenate[Answered[R], P], None]: ...
     def __get__(
-        self, owner: Linked | None, kind: object
+        self, owner: StubOwner | None, kind: object
     ) -> Self | Callable[Concatenate[Answered[R], P], None]:
         if owner is None:
             return self

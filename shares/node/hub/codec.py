@@ -13,33 +13,33 @@ import struct
 from typing import Any
 
 from satchel.errors import IntegrityError
-from satchel.typed import Form, Mistyped
+from satchel.typed import Form, TypeMismatch
 from shares.node.extent import BLOCK
 from shares.node.hub.packing import pack, unpack
 from shares.protocol import (
     LONGEST,
+    Ack,
+    Acquire,
     Blocks,
-    Done,
     Engage,
-    Engaged,
+    EngageReply,
     Fetch,
     FileId,
     Flush,
-    Granted,
     Invalidate,
-    Invalidated,
+    InvalidateReply,
     Keep,
-    Log,
+    LogWrite,
     Message,
-    Native,
-    Own,
+    NativeGrant,
+    Ownership,
     Push,
     Recall,
-    Recalled,
-    Refused,
+    RecallReply,
+    RefusalReply,
     Release,
     Update,
-    Updated,
+    UpdateReply,
 )
 
 CALL, RESULT, REFUSED = 64, 65, 66
@@ -52,23 +52,23 @@ _HEADER = struct.Struct("<BQqQ")
 _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
     Fetch: (1, ("relaxed", "versions")),
     Blocks: (2, ("versions", "lent", "fresh", "data")),
-    Own: (3, ("whole", "versions")),
-    Granted: (4, ("grant", "versions", "shared", "used", "fresh", "data")),
+    Acquire: (3, ("whole", "versions")),
+    Ownership: (4, ("grant", "versions", "shared", "used", "fresh", "data")),
     Push: (5, ("everyone", "fresh", "data")),
-    Log: (6, ("offset", "size", "data")),
+    LogWrite: (6, ("offset", "size", "data")),
     Release: (7, ("grant", "fresh", "data")),
-    Done: (8, ()),
+    Ack: (8, ()),
     Invalidate: (9, ("keep",)),
     Recall: (10, ("keep", "use")),
-    Recalled: (11, ("kept", "fresh", "data")),
+    RecallReply: (11, ("kept", "fresh", "data")),
     Update: (12, ("versions", "fresh", "data")),
     Flush: (13, ("fresh", "data")),
-    Invalidated: (14, ("used",)),
-    Updated: (15, ("kept",)),
-    Refused: (16, ("refused",)),
+    InvalidateReply: (14, ("used",)),
+    UpdateReply: (15, ("kept",)),
+    RefusalReply: (16, ("refused",)),
     Engage: (17, ("cut", "grant")),
-    Engaged: (18, ("owned", "copies")),
-    Native: (19, ("grant",)),
+    EngageReply: (18, ("owned", "copies")),
+    NativeGrant: (19, ("grant",)),
 }
 _MESSAGES = {kind: (message, names) for message, (kind, names) in _KINDS.items()}
 _SCALARS = {
@@ -84,7 +84,7 @@ _SCALARS = {
 }
 _FLAGS = frozenset({"shared", "used", "kept", "lent"})
 _RUNS = frozenset({"owned", "copies"})
-_ABOUT_FILES = (Engage, Engaged, Native)
+_ABOUT_FILES = (Engage, EngageReply, NativeGrant)
 
 
 def encode(message: Message) -> bytes:
@@ -185,11 +185,11 @@ class _Reader:
 def _check(message: Message, left: int) -> None:
     """That the content is as long as the message says."""
     match message:
-        case Log():
+        case LogWrite():
             size = max(0, message.offset + message.size - BLOCK)
         case _:
             size = left
-    least = 0 if isinstance(message, (*_ABOUT_FILES, Done)) else 1
+    least = 0 if isinstance(message, (*_ABOUT_FILES, Ack)) else 1
     if size or message.count < least or message.first < -1:
         why = f"{type(message).__name__}, {message.count} blocks from {message.first}"
         raise IntegrityError("a peer's message about blocks has content of another size", why=why)
@@ -253,5 +253,5 @@ def typed(value: Any, hint: Any) -> Any:
     """What JSON carried, as the annotation says. Raises IntegrityError."""
     try:
         return _LISTS.typed(value, hint, "it")
-    except Mistyped as error:
+    except TypeMismatch as error:
         raise IntegrityError("a peer's value is of another kind", why=str(error)) from error

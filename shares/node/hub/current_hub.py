@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from satchel.polling import FAST_POLL_SECONDS
 from shares.node.hub.hub import Hub
 
-LOOK_SECONDS = 0.05
 WAIT_SECONDS = 0.25
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class CurrentHub:
                 self.require()
                 if self.wait is not None and time.monotonic() - began > self.wait:
                     raise
-                time.sleep(LOOK_SECONDS)
+                time.sleep(FAST_POLL_SECONDS)
             return question(self.latest)
 
     def wait_until(self, over: Callable[[float], bool]) -> None:

@@ -6,7 +6,7 @@ Home answers in `shares/home/calls.py`. The bytes are in docs/formats/share-mess
 """
 
 # mypy: disable-error-code="empty-body"
-# Asked and Posted take only the signatures.
+# Asked and OneWayCall take only the signatures.
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from satchel.errors import IntegrityError
 from shares.context import Succession
 from shares.node.hub import codec
-from shares.node.hub.calls import Asked, Call, HomeLink, Posted, refusal
-from shares.node.hub.losses import TakenOver
-from shares.node.operations import Attributes, Changes, Entry, LockKind, Usage
+from shares.node.hub.calls import BlockingCall, Call, HomeLink, OneWayCall, refusal
+from shares.node.hub.losses import NodeLoss
+from shares.node.operations import Attributes, Changes, DirEntry, FileSystemUsage, LockKind
 from shares.protocol import FileId, Message, NodeId
 
 PRIVATE = "private"
@@ -36,7 +36,7 @@ SUCCESSIONS = 4096
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenReply:
     """native: this node alone uses the file, so no write needs a message until Engage comes.
     Then it names what it has written, and owns that.
 
@@ -44,8 +44,8 @@ class Opened:
     log: what becomes of writes at the owner: `sync`, at home before the write returns; `async`,
     soon; `off`
     grant: the number under which a native file is written; else the last such number of the file.
-    Engage and Native have one too: those of the same or a greater one, handled before this, are
-    later than this
+    Engage and NativeGrant have one too: those of the same or a greater one, handled before this,
+    are later than this
     mark: PRIVATE, IMMUTABLE or ""
     """
 
@@ -72,7 +72,7 @@ class OwnFolder:
 
 
 @dataclass(frozen=True)
-class Making:
+class PendingCreate:
     """A file that a node has made in its own folder, under an id that home had given it for that.
 
     moment: when the folder was changed by it, in nanoseconds since 1970
@@ -88,7 +88,7 @@ class Making:
 
 
 @dataclass(frozen=True)
-class Made:
+class NewEntry:
     """A name that the node has made or moved.
 
     folder: attributes of the folder that has it, after that, promised where their `valid` says so;
@@ -96,18 +96,18 @@ class Made:
     own: folders that are the node's own from now on; only of a node that has asked for `ids`
     """
 
-    entry: Entry
+    entry: DirEntry
     folder: Attributes | None
     empty: bool = False
     own: tuple[OwnFolder, ...] = ()
 
 
 @dataclass(frozen=True)
-class Unmade:
+class RemovedEntry:
     """A name that the node has taken away.
 
-    folder: attributes of the folder that had it, as those of Made; file: those of what it named,
-    where that has another name and home promises them
+    folder: attributes of the folder that had it, as those of NewEntry; file: those of what it
+    named, where that has another name and home promises them
     """
 
     folder: Attributes | None
@@ -115,12 +115,12 @@ class Unmade:
 
 
 @dataclass(frozen=True)
-class Lease:
+class LeaseGrant:
     """Home's answer to a heartbeat. seconds: for how many from when that was said the node's strong
     copies are good; taken_over: as `beat` says"""
 
     seconds: float
-    taken_over: list[TakenOver]
+    taken_over: list[NodeLoss]
 
 
 class Notices:
@@ -136,9 +136,9 @@ class Notices:
 class Hub:
     """Home, at the other end of a link. Thread-safe.
 
-    Calls block, but for those that are Posted. They raise OSError: with an errno of home's if it
-    refuses (ENOENT, EEXIST, EACCES, ENOSPC ...), EIO with the cause if home is not reached or says
-    something malformed.
+    Calls block, but for those that are OneWayCall. They raise OSError: with an errno of home's if
+    it refuses (ENOENT, EEXIST, EACCES, ENOSPC ...), EIO with the cause if home is not reached or
+    says something malformed.
 
     node: as home numbered it when it joined
     """
@@ -195,13 +195,13 @@ class Hub:
         """Set the callbacks for home's requests. They are called on one thread, in the order of
         arrival, and must not ask home anything.
 
-        answer: gets Invalidate, Recall, Update, Engage or Native, and a function for the reply. It
-        calls that once, now or later, on any thread: a block in the middle of a write is given up
-        when the write is over, without a delay of later requests. stale: another node changes a
-        name in a folder (None: a file's attributes); the file EVERYTHING means that home has
-        forgotten all promises to this node. Home waits until it returns. disown: home is about to
-        show the folder to another node; the function is to be called when this node makes nothing
-        ahead in the folder any more, and home has answered all that it made.
+        answer: gets Invalidate, Recall, Update, Engage or NativeGrant, and a function for the
+        reply. It calls that once, now or later, on any thread: a block in the middle of a write is
+        given up when the write is over, without a delay of later requests. stale: another node
+        changes a name in a folder (None: a file's attributes); the file EVERYTHING means that home
+        has forgotten all promises to this node. Home waits until it returns. disown: home is about
+        to show the folder to another node; the function is to be called when this node makes
+        nothing ahead in the folder any more, and home has answered all that it made.
         """
 
         def take(payload: bytes, reply: Callable[[bytes], None]) -> None:
@@ -226,39 +226,39 @@ class Hub:
 
         self.channel.serve(take)
 
-    @Posted
-    def beat(self, since: float) -> Lease:
+    @OneWayCall
+    def beat(self, since: float) -> LeaseGrant:
         """Renew the lease. A node does so every third of the lease, or of the relaxation, once the
         last beat is answered. since: home lists the nodes that it has lost after that time (`at`)
         and still remembers. The answer comes in its order among home's messages; home then has all
         that was posted before the beat."""
 
-    @Asked
+    @BlockingCall
     def leave(self) -> None:
         """Tell home that this node has given everything back. Without this, home waits until the
         lease is over."""
 
-    @Asked
-    def lookup(self, parent: FileId, name: bytes) -> Entry:
+    @BlockingCall
+    def lookup(self, parent: FileId, name: bytes) -> DirEntry:
         """Return an entry. Here and below, a `valid` greater than 0 is a promise of home: it calls
         `stale` before the name means another file, or before the attributes change. The promise
         holds as long as the lease. ENOENT is always such a promise."""
 
-    @Asked
+    @BlockingCall
     def attributes(self, file: FileId) -> Attributes: ...
 
-    @Asked
+    @BlockingCall
     def change(self, file: FileId, changes: Changes) -> Attributes:
         """Change attributes. If the node has the file open, only mode, uid, gid and a smaller size:
         it writes times and a greater size into block -1. It does so also with a smaller size of a
-        native file if it wrote zeros to the end before (`Copies.cut`).
+        native file if it wrote zeros to the end before (`MachineCopies.cut`).
 
         For size or times, home takes block -1 from every node before it answers, also from the
         caller and from an owner. For a size it also takes the block of the cut, with Recall, and
         later blocks, with Invalidate: copies of those are lost.
         """
 
-    @Asked
+    @BlockingCall
     def allocate(self, file: FileId, mode: int, offset: int, length: int) -> None:
         """Allocate as fallocate(2) does. The node has the file open to write. KEEP_SIZE: reserve
         room on home's disk for these bytes, as long as they are in the file. With PUNCH_HOLE or
@@ -266,109 +266,113 @@ class Hub:
         it answers, also from the caller and from an owner. It uses Invalidate if all of a block is
         zeros, else Recall. The node writes the times into block -1."""
 
-    @Asked
+    @BlockingCall
     def read_link(self, file: FileId) -> bytes: ...
 
-    @Asked
-    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Made: ...
+    @BlockingCall
+    def make_folder(
+        self, parent: FileId, name: bytes, mode: int, uid: int, gid: int
+    ) -> NewEntry: ...
 
-    @Asked
-    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Made: ...
+    @BlockingCall
+    def make_link(
+        self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int
+    ) -> NewEntry: ...
 
-    @Asked
-    def link(self, file: FileId, parent: FileId, name: bytes) -> Made: ...
+    @BlockingCall
+    def link(self, file: FileId, parent: FileId, name: bytes) -> NewEntry: ...
 
-    @Asked
-    def unlink(self, parent: FileId, name: bytes) -> Unmade: ...
+    @BlockingCall
+    def unlink(self, parent: FileId, name: bytes) -> RemovedEntry: ...
 
-    @Asked
-    def remove_folder(self, parent: FileId, name: bytes) -> Unmade: ...
+    @BlockingCall
+    def remove_folder(self, parent: FileId, name: bytes) -> RemovedEntry: ...
 
-    @Asked
+    @BlockingCall
     def rename(
         self, parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
-    ) -> tuple[Attributes | None, Made]:
+    ) -> tuple[Attributes | None, NewEntry]:
         """Return the attributes of the folder that had the name, and the new name."""
 
-    @Asked
-    def entries(self, folder: FileId, most: int) -> list[Entry]:
+    @BlockingCall
+    def entries(self, folder: FileId, most: int) -> list[DirEntry]:
         """Return all names. Raises EOVERFLOW if the folder has more than `most`; 0: no limit."""
 
-    @Asked
-    def usage(self) -> Usage: ...
+    @BlockingCall
+    def usage(self) -> FileSystemUsage: ...
 
-    @Asked
+    @BlockingCall
     def create(
         self, parent: FileId, name: bytes, mode: int, uid: int, gid: int, exclusive: bool
-    ) -> tuple[Made, Opened]:
+    ) -> tuple[NewEntry, OpenReply]:
         """Make a file and open it. If no other node has it open it is native: the node owns block
         -1 and all others, and its first write asks nothing."""
 
-    @Posted
+    @OneWayCall
     def ids(self) -> tuple[FileId, int]:
         """Get ids for files that this node will make ahead, and so folders of its own: the first,
         and how many. EOPNOTSUPP if home gives none."""
 
-    @Posted
-    def make(self, making: Making) -> tuple[Made, Opened]:
+    @OneWayCall
+    def make(self, making: PendingCreate) -> tuple[NewEntry, OpenReply]:
         """Report a file that this node made in its own folder, and opened as by `create`. Home
         makes it before it handles later messages of this node. The answer is handled before later
         messages of home; None comes on any thread."""
 
-    @Posted
-    def make_again(self, making: Making) -> int:
+    @OneWayCall
+    def make_again(self, making: PendingCreate) -> int:
         """Report in the next membership, before bringing content, a file that the last one has not
         answered. Home makes it if it does not exist, without opening it. The answer is the grant
         under which home believes the content to be written, and comes as that of `make`."""
 
-    @Asked
-    def open(self, file: FileId, writes: bool, cut: bool) -> Opened:
+    @BlockingCall
+    def open(self, file: FileId, writes: bool, cut: bool) -> OpenReply:
         """Open a file. A node opens it once for all handles of its programs, and again for the
         first one that may write. cut: make it empty before, as `change` does."""
 
-    @Asked
+    @BlockingCall
     def mark(self, file: FileId, mark: str) -> None:
         """Mark a file; "" removes the mark. Raises EBUSY for PRIVATE if another node has it open,
         and for IMMUTABLE if any node has it open to write; EACCES if it is private to another."""
 
-    @Asked
-    def open_all(self, files: list[FileId]) -> list[Opened | None]:
+    @BlockingCall
+    def open_all(self, files: list[FileId]) -> list[OpenReply | None]:
         """Open files to read ahead of programs, at most OPENED_AHEAD with one request. The result
         is None for a file that another node has open, or that cannot be opened."""
 
-    @Posted
+    @OneWayCall
     def succeeded(self, seen: list[Succession]) -> list[Succession]:
         """Report which files were opened after which. The answer is home's knowledge of that, the
         latest first, at most SUCCESSIONS. It comes on any thread."""
 
-    @Posted
+    @OneWayCall
     def written(self, file: FileId) -> Attributes | None:
         """Report that no program here writes the file any more, until it is opened to write again.
         The node has posted their writes before, and home answers its later requests after this one.
         The answer is the attributes that home promises from now on (for a native file: those that
         hold), or None; it is handled before later messages of home."""
 
-    @Posted
+    @OneWayCall
     def close(self, file: FileId) -> Attributes | None:
         """Close a file. The node has released its blocks before, and home answers its later
         requests, also an open of this file, after this one. The answer is the file's attributes if
         home promises them, or None; it comes on any thread."""
 
-    @Asked
+    @BlockingCall
     def sync(self, file: FileId) -> None:
         """Return when home's content of the file is durable; for a folder, its names."""
 
-    @Asked
+    @BlockingCall
     def get_lock(
         self, file: FileId, owner: int, start: int, end: int, kind: LockKind
     ) -> tuple[int, int, LockKind, int] | None: ...
 
-    @Asked
+    @BlockingCall
     def set_lock(
         self, file: FileId, owner: int, start: int, end: int, kind: LockKind, pid: int, wait: bool
     ) -> None:
         """Set a lock. The node numbers its owners. A flock(2) lock covers the whole file, with
         FLOCK added to the owner."""
 
-    @Asked
+    @BlockingCall
     def forget_locks(self, file: FileId, owner: int) -> None: ...

@@ -18,7 +18,7 @@ LOSSES_KEPT = 20
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoreReport:
     """Of a write log: what was written into files, and what no file could take. A block that was
     written often counts once."""
 
@@ -29,12 +29,12 @@ class Restored:
     failed_blocks: int = 0
     failed_bytes: int = 0
 
-    def __sub__(self, before: Restored) -> Restored:
+    def __sub__(self, before: RestoreReport) -> RestoreReport:
         pairs = zip(astuple(self), astuple(before), strict=True)
-        return Restored(*(now - then for now, then in pairs))
+        return RestoreReport(*(now - then for now, then in pairs))
 
-    def __add__(self, more: Restored) -> Restored:
-        return Restored(*(a + b for a, b in zip(astuple(self), astuple(more), strict=True)))
+    def __add__(self, more: RestoreReport) -> RestoreReport:
+        return RestoreReport(*(a + b for a, b in zip(astuple(self), astuple(more), strict=True)))
 
     def __str__(self) -> str:
         if not self.records and not self.failed_bytes:
@@ -46,7 +46,7 @@ class Restored:
 
 
 @dataclass(frozen=True)
-class TakenOver:
+class NodeLoss:
     """A node that had not left, and that home went on without. at: seconds since 1970 by home's
     clock; seconds_ago: when this is said"""
 
@@ -55,19 +55,19 @@ class TakenOver:
     why: str
     at: float
     seconds_ago: float
-    restored: Restored
+    restored: RestoreReport
 
 
 class Losses:
     """Those of one share, as its home tells a node. Thread-safe."""
 
-    def __init__(self, tell: Callable[[TakenOver], None]) -> None:
+    def __init__(self, tell: Callable[[NodeLoss], None]) -> None:
         """tell: is called once for each that home went on without from now on."""
         self._tell = tell
         self._lock = threading.Lock()
         self._began = clock.now()
         # With when that was by the clock here.
-        self._known: deque[tuple[float, TakenOver]] = deque(maxlen=LOSSES_KEPT)
+        self._known: deque[tuple[float, NodeLoss]] = deque(maxlen=LOSSES_KEPT)
 
     @property
     def latest(self) -> float:
@@ -75,7 +75,7 @@ class Losses:
         with self._lock:
             return self._known[-1][1].at if self._known else 0.0
 
-    def heard(self, found: list[TakenOver]) -> None:
+    def heard(self, found: list[NodeLoss]) -> None:
         """Home has told of these, the newest at the end; of some perhaps for the second time."""
         now = clock.now()
         for one in found:

@@ -28,6 +28,7 @@ from satchel.errors import (
     StateError,
     UnavailableError,
 )
+from satchel.polling import POLL_SECONDS
 from shares.node.hub import codec
 from shares.node.hub.hub import Hub
 from shares.protocol import NodeId
@@ -37,7 +38,6 @@ VERSION = 11
 PATIENCE_SECONDS = 30.0
 """Without a connection, until a call fails."""
 
-LOOK_SECONDS = 0.5
 
 _REFUSALS: dict[int, type[SatchelError]] = {
     errno.ENOENT: NotFoundError,
@@ -53,7 +53,7 @@ class LeaseOver(StateError):
 
 
 @dataclass(frozen=True)
-class Join:
+class JoinRequest:
     """A node's hello. token: what home knows the node by, "" for a new one. conversation: a word
     for it; received: frames that the node has taken in it."""
 
@@ -68,20 +68,20 @@ class Join:
         return codec.encode_call("join", [self])
 
     @classmethod
-    def unpack(cls, hello: bytes) -> Join:
+    def unpack(cls, hello: bytes) -> JoinRequest:
         """Raises IntegrityError."""
         name, values = codec.decode_call(hello)
         if name != "join" or len(values) != 1 or not codec.is_call(hello):
             raise IntegrityError("malformed hello", why=name[:40])
         join = codec.typed(values[0], cls)
-        assert isinstance(join, Join)
+        assert isinstance(join, JoinRequest)
         if join.version != VERSION or not 0 <= join.received < 1 << 63:
             raise IntegrityError("malformed hello", why=f"it is of version {join.version}")
         return join
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinReply:
     """Home's hello. lease: seconds; received: frames that home has taken in the conversation."""
 
     node: int
@@ -93,10 +93,10 @@ class Joined:
         return codec.encode_result(self)
 
     @classmethod
-    def unpack(cls, hello: bytes) -> Joined:
+    def unpack(cls, hello: bytes) -> JoinReply:
         """Raises the OSError that home refused with, and IntegrityError."""
         joined = codec.decode_reply(hello, cls)
-        assert isinstance(joined, Joined)
+        assert isinstance(joined, JoinReply)
         return joined
 
 
@@ -108,7 +108,7 @@ def await_reply(
     """Post a request of a conversation, and wait for its reply.
 
     post: is given who gets the reply, and who gets why there is none. require: is called every
-    LOOK_SECONDS meanwhile; what it raises ends the wait. arrived: as for `Conversation.ask`.
+    POLL_SECONDS meanwhile; what it raises ends the wait. arrived: as for `Conversation.ask`.
     """
     found: queue.SimpleQueue[bytes | SatchelError] = queue.SimpleQueue()
 
@@ -122,7 +122,7 @@ def await_reply(
     post(take, found.put)
     while True:
         try:
-            reply = found.get(timeout=LOOK_SECONDS)
+            reply = found.get(timeout=POLL_SECONDS)
         except queue.Empty:
             require()
             continue
@@ -131,7 +131,7 @@ def await_reply(
         return reply
 
 
-class Ends(Protocol):
+class ConversationOwner(Protocol):
     """What `wire.Caller` asks of who holds a conversation."""
 
     def greet(self, received: int) -> bytes: ...
@@ -177,7 +177,7 @@ class Membership:
 
     def __init__(
         self,
-        call: Callable[[Ends], Caller],
+        call: Callable[[ConversationOwner], Caller],
         share: str,
         name: str,
         *,
@@ -194,7 +194,7 @@ class Membership:
         self._patience = patience
         self.over = over
         self._conversation = secrets.token_hex(8)
-        self._joined: Joined | None = None
+        self._joined: JoinReply | None = None
         self._refusal: SatchelError | None = None
         self._settled = threading.Event()
         self._answer: Callable[[bytes, Reply], None] = _busy
@@ -272,12 +272,12 @@ class Membership:
     # What the caller asks.
 
     def greet(self, received: int) -> bytes:
-        join = Join(VERSION, self.share, self.name, self.token, self._conversation, received)
+        join = JoinRequest(VERSION, self.share, self.name, self.token, self._conversation, received)
         return join.pack()
 
     def welcomed(self, hello: bytes) -> int:
         try:
-            joined = Joined.unpack(hello)
+            joined = JoinReply.unpack(hello)
         except OSError as error:
             kind = _REFUSALS.get(error.errno or 0, LeaseOver)
             what = f"home does not take this node into the share {self.share}"

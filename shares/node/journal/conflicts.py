@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from shares.node.extent import BLOCK, Extent
-from shares.node.journal.records import Aside
-from shares.node.journal.written_marks import Base
+from shares.node.journal.records import RefusedBlocks
+from shares.node.journal.written_marks import BaseVersion
 from shares.node.operations import ROOT, Attributes, Changes, Operations
 from shares.protocol import ATTRIBUTES, FileId
 
@@ -43,7 +43,7 @@ class RefusedContent:
     read: Callable[[int], bytes]
     extent: Extent | None
     name: tuple[FileId, bytes] | None
-    base: Base | None = None
+    base: BaseVersion | None = None
     gone: bool = False
     new: bool = False
 
@@ -64,7 +64,7 @@ class Conflicts:
             return None if refused.gone else self._copy(refused, None)
         if self._same(refused, now):
             return None
-        if refused.base == Base(now.size, now.modified):
+        if refused.base == BaseVersion(now.size, now.modified):
             self._write(refused, refused.file, os.O_RDWR)
             return None
         return self._copy(refused, now)
@@ -175,7 +175,7 @@ def conflict_name(name: bytes, who: str, attempt: int = 0) -> bytes:
     return stem[: NAME_LIMIT - len(end)] + end
 
 
-def of_aside(aside: Aside) -> RefusedContent:
+def of_aside(aside: RefusedBlocks) -> RefusedContent:
     """What home refused while the mount was served."""
     packed = aside.blocks.get(ATTRIBUTES)
     numbers = sorted(number for number in aside.blocks if number != ATTRIBUTES)

@@ -29,7 +29,7 @@ from satchel.files import sync_folder
 from satchel.record_file import Fields, RecordFile
 from shares.node.extent import BLOCK, Extent
 from shares.node.hub import codec
-from shares.node.hub.hub import Making
+from shares.node.hub.hub import PendingCreate
 from shares.node.journal.records import (
     ASIDE,
     BASE,
@@ -47,11 +47,11 @@ from shares.node.journal.records import (
     MOUNT,
     NAME,
     NO_EXTENT,
-    Aside,
     MountNote,
+    RefusedBlocks,
 )
 from shares.node.journal.written_marks import (
-    Base,
+    BaseVersion,
     WrittenMarks,
     home_path,
     waiting,
@@ -76,16 +76,16 @@ class _File:
     native: int = 0
     grants: dict[int, int] = field(default_factory=dict)
     marked: bool = False
-    base: Base | None = None
+    base: BaseVersion | None = None
     extent: Extent | None = None
     window: Window | None = None
-    sent: deque[tuple[int, Base]] = field(default_factory=deque)
+    sent: deque[tuple[int, BaseVersion]] = field(default_factory=deque)
     name: tuple[FileId, bytes] | None = None
     recorded: bool = False
     synced: set[int] = field(default_factory=set)
 
 
-class Journal:
+class MountJournal:
     """Of one mount that is served. Its node calls with its content's lock held, but for what is
     about names: that is thread-safe by itself.
 
@@ -103,8 +103,8 @@ class Journal:
         self._files: dict[FileId, _File] = {}
         self._open: OrderedDict[FileId, WrittenMarks] = OrderedDict()
         self._recalled: deque[tuple[int, FileId, tuple[int, ...], int]] = deque()
-        self._making: dict[FileId, Making] = {}
-        self._aside: dict[FileId, Aside] = {}
+        self._making: dict[FileId, PendingCreate] = {}
+        self._aside: dict[FileId, RefusedBlocks] = {}
         self._note: MountNote | None = None
         self._bringing = False
         self.refused = threading.Event()
@@ -122,7 +122,7 @@ class Journal:
     def opened(self, file: FileId, extent: Extent) -> None:
         """Home has this size and time of the file."""
         known = self._file(file)
-        known.base = Base(extent.size, extent.modified)
+        known.base = BaseVersion(extent.size, extent.modified)
         if known.marked:
             self._marks(file).base(known.base)
 
@@ -183,7 +183,7 @@ class Journal:
         known = self._files.get(file)
         if known is None:
             return
-        known.base = Base(at_home.size, at_home.modified)
+        known.base = BaseVersion(at_home.size, at_home.modified)
         if known.marked:
             marks = self._marks(file)
             marks.base(known.base)
@@ -207,7 +207,7 @@ class Journal:
             return 0
         generation = self._bump(known)
         if extent is not None and ATTRIBUTES in numbers:
-            known.sent.append((generation, Base(extent.size, extent.modified)))
+            known.sent.append((generation, BaseVersion(extent.size, extent.modified)))
         return generation
 
     def at_home(self, file: FileId, numbers: Iterable[int], generation: int) -> None:
@@ -285,7 +285,7 @@ class Journal:
             known.recorded = True
             self._record(GONE, file)
 
-    def making(self, making: Making) -> None:
+    def making(self, making: PendingCreate) -> None:
         """The node has made a file, and home is about to be told. Raises OSError."""
         known = self._file(making.file)
         known.recorded, known.name = True, (making.folder, making.name)
@@ -349,7 +349,7 @@ class Journal:
         """Home went on without these blocks: they are kept until they are in a conflict copy. Where
         that cannot be noted they are kept in memory."""
         known = self._file(file)
-        aside = self._aside.setdefault(file, Aside(file, self.name_of(file) or known.name))
+        aside = self._aside.setdefault(file, RefusedBlocks(file, self.name_of(file) or known.name))
         aside.blocks.update(blocks)
         try:
             if aside.name is not None:
@@ -368,11 +368,11 @@ class Journal:
         if any(number != ATTRIBUTES for number in blocks):
             self.set_aside(file, blocks)
 
-    def asides(self) -> list[Aside]:
+    def asides(self) -> list[RefusedBlocks]:
         """What was set aside, as far as it is complete."""
         return [] if self._bringing else list(self._aside.values())
 
-    def copied(self, aside: Aside) -> None:
+    def copied(self, aside: RefusedBlocks) -> None:
         """It is in a conflict copy, or at home after all."""
         if self._aside.get(aside.file) is aside:
             del self._aside[aside.file]

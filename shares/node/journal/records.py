@@ -13,7 +13,7 @@ from satchel.errors import IntegrityError
 from satchel.record_file import Fields, RecordFile, RecordFormat
 from shares.node.extent import BLOCK
 from shares.node.hub import codec
-from shares.node.hub.hub import Making
+from shares.node.hub.hub import PendingCreate
 from shares.protocol import FileId
 
 FORMAT = RecordFormat("journal of a mount", b"SATMOUNT", 1, struct.Struct("<IIQqQ"), 1 << 16)
@@ -22,10 +22,10 @@ FORMAT = RecordFormat("journal of a mount", b"SATMOUNT", 1, struct.Struct("<IIQq
 MOUNT, NAME, GONE, MAKING, MADE, CONTENT, DONE, CLOSED, ASIDE, COPIED = range(1, 11)
 """Kinds of records. MOUNT: data is JSON. NAME: number is the folder, data the path,
 as far as it is known; its end is the name. GONE: a program
-here has taken the name away. MAKING: data is the `Making`. MADE: home has answered it. CONTENT:
-data is a block of content that was synced. DONE: nothing that was said of the file before counts
-any more. CLOSED: all marks and content of before are durable. ASIDE: data is a block that home
-refused. COPIED: what was set aside of the file is in a conflict copy."""
+here has taken the name away. MAKING: data is the `PendingCreate`. MADE: home has answered it.
+CONTENT: data is a block of content that was synced. DONE: nothing that was said of the file before
+counts any more. CLOSED: all marks and content of before are durable. ASIDE: data is a block that
+home refused. COPIED: what was set aside of the file is in a conflict copy."""
 
 NO_EXTENT, BASE = -2, -3
 """Numbers of CONTENT that are no blocks: size and times that home has too; size and time that home
@@ -66,7 +66,7 @@ class MountNote:
 
 
 @dataclass
-class Aside:
+class RefusedBlocks:
     """Blocks of a file that home refused; -1: size and times. name: folder and name, where known"""
 
     file: FileId
@@ -80,7 +80,7 @@ def this_boot() -> str:
 
 
 @dataclass
-class Kept:
+class JournalState:
     """What the record file of a journal says. names, gone, makings, made (with grants): by file;
     content: of each file, number, with grant and data; aside: what home refused; closed: whether
     all marks and content are durable"""
@@ -88,10 +88,10 @@ class Kept:
     note: MountNote | None = None
     names: dict[FileId, tuple[FileId, bytes]] = field(default_factory=dict)
     gone: set[FileId] = field(default_factory=set)
-    makings: dict[FileId, Making] = field(default_factory=dict)
+    makings: dict[FileId, PendingCreate] = field(default_factory=dict)
     made: dict[FileId, int] = field(default_factory=dict)
     content: dict[FileId, dict[int, tuple[int, bytes]]] = field(default_factory=dict)
-    aside: dict[FileId, Aside] = field(default_factory=dict)
+    aside: dict[FileId, RefusedBlocks] = field(default_factory=dict)
     closed: bool = False
 
     def take(self, fields: Fields, _: int, data: bytes) -> bool:
@@ -109,8 +109,8 @@ class Kept:
         elif kind == GONE:
             self.gone.add(file)
         elif kind == MAKING:
-            making = codec.typed(codec.decode_call(data)[1][0], Making)
-            assert isinstance(making, Making)
+            making = codec.typed(codec.decode_call(data)[1][0], PendingCreate)
+            assert isinstance(making, PendingCreate)
             self.makings[file] = making
             self.names[file] = making.folder, making.name
         elif kind == MADE:
@@ -126,7 +126,7 @@ class Kept:
         if kind == CONTENT:
             self.content.setdefault(file, {})[number] = grant, data
         elif kind == ASIDE:
-            aside = self.aside.setdefault(file, Aside(file, self.names.get(file)))
+            aside = self.aside.setdefault(file, RefusedBlocks(file, self.names.get(file)))
             aside.blocks[number] = data.ljust(BLOCK, b"\0")
         elif kind == COPIED:
             self.aside.pop(file, None)
@@ -139,10 +139,10 @@ class Kept:
         self.gone.discard(file)
 
 
-def read_records(folder: Path) -> Kept:
+def read_records(folder: Path) -> JournalState:
     """Of the journal in that folder, which nobody serves. Raises OSError, NoRecordFile,
     UnsupportedError, IntegrityError where it does not say which mount it is of."""
-    kept = Kept()
+    kept = JournalState()
     path = folder / JOURNAL
     if not path.exists():
         raise IntegrityError(f"{folder} has no journal")

@@ -50,7 +50,7 @@ class NoMarks(IntegrityError):
 
 
 @dataclass(frozen=True)
-class Base:
+class BaseVersion:
     """Size, and time of the last change in nanoseconds, of a file at home before it was written
     here."""
 
@@ -59,14 +59,14 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class PendingWrites:
     """What of a file is not at home. grants: the grant of each block that waits; -1 for size and
     times, which are `extent`. base: None where it is not known"""
 
     file: FileId
     grants: dict[int, int]
     extent: Extent
-    base: Base | None
+    base: BaseVersion | None
 
     @property
     def blocks(self) -> list[int]:
@@ -120,7 +120,7 @@ class WrittenMarks:
         """All blocks may be written under this grant."""
         _put(self._home, _GRANT_AT, _MARK.pack(grant))
 
-    def base(self, base: Base) -> None:
+    def base(self, base: BaseVersion) -> None:
         """Home has this size and time."""
         _put(self._home, _BASE_AT, _BASE.pack(base.size, base.modified))
 
@@ -166,7 +166,7 @@ def marked_files(folder: Path) -> list[FileId]:
     return sorted(FileId(int(name, 16)) for name in names if _is_number(name))
 
 
-def waiting(folder: Path, file: FileId) -> Waiting | None:
+def waiting(folder: Path, file: FileId) -> PendingWrites | None:
     """What of the file is not at home; None where all is. Raises OSError, NoMarks,
     UnsupportedError."""
     written = os.open(written_path(folder, file), os.O_RDONLY | os.O_CLOEXEC)
@@ -182,7 +182,7 @@ def waiting(folder: Path, file: FileId) -> Waiting | None:
         os.close(written)
 
 
-def _waiting(file: FileId, written: int, home: int) -> Waiting | None:
+def _waiting(file: FileId, written: int, home: int) -> PendingWrites | None:
     head = _header(written, WRITTEN, file)
     if not any(head[_EXTENT_AT : _EXTENT_AT + LAYOUT.size]):
         return None  # made, and the process was killed before anything was written
@@ -203,14 +203,14 @@ def _waiting(file: FileId, written: int, home: int) -> Waiting | None:
     size = max(extent.size, grown)
     modified = max(extent.modified, at) if set(grants) - {ATTRIBUTES} else extent.modified
     now = Extent(size, extent.accessed, modified, max(extent.changed, at))
-    return Waiting(file, grants, now, base)
+    return PendingWrites(file, grants, now, base)
 
 
-def _home_header(home: int, file: FileId) -> tuple[int, Base | None]:
+def _home_header(home: int, file: FileId) -> tuple[int, BaseVersion | None]:
     head = _header(home, HOME, file)
     (native,) = _MARK.unpack_from(head, _GRANT_AT)
-    base = Base(*_BASE.unpack_from(head, _BASE_AT))
-    return native, base if base != Base(0, 0) else None
+    base = BaseVersion(*_BASE.unpack_from(head, _BASE_AT))
+    return native, base if base != BaseVersion(0, 0) else None
 
 
 def _header(descriptor: int, magic: bytes, file: FileId) -> bytes:

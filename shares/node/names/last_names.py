@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from shares.node.journal.journal import Journal
+from shares.node.journal.journal import MountJournal
 from shares.node.operations import ROOT
 from shares.protocol import FileId
 
@@ -27,7 +27,7 @@ Name = tuple[FileId, bytes]
 class LastNames:
     """Thread-safe; nothing waits, but for the disk of the journal."""
 
-    def __init__(self, journal: Journal | None) -> None:
+    def __init__(self, journal: MountJournal | None) -> None:
         """Names are noted there; without a journal none are remembered."""
         self.journal = journal
         self._lock = threading.Lock()

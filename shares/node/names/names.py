@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from shares.node import clock
-from shares.node.hub.hub import Made, Unmade
+from shares.node.hub.hub import NewEntry, RemovedEntry
 from shares.node.names.marks import Marks
-from shares.node.operations import ROOT, Attributes, Entry
+from shares.node.operations import ROOT, Attributes, DirEntry
 from shares.protocol import FileId
 
 LIMIT = 65536
@@ -55,7 +55,7 @@ class _Folder:
     regular: list[tuple[bytes, FileId]] | None = None
 
 
-class Names:
+class NameCache:
     """Thread-safe; nothing waits. Nothing is known without a lease (`leased`)."""
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -186,7 +186,7 @@ class Names:
 
     # What home answers to what was asked after that mark.
 
-    def learn(self, mark: int, folder: FileId, name: bytes, entry: Entry | None) -> None:
+    def learn(self, mark: int, folder: FileId, name: bytes, entry: DirEntry | None) -> None:
         """None: there is no such name."""
         with self._lock:
             self._learn(mark, folder, name, entry)
@@ -197,7 +197,7 @@ class Names:
         with self._lock:
             self._keep(mark, attributes)
 
-    def learn_folder(self, mark: int, folder: FileId, entries: Iterable[Entry]) -> None:
+    def learn_folder(self, mark: int, folder: FileId, entries: Iterable[DirEntry]) -> None:
         """All names of the folder."""
         with self._lock:
             if not self._marks.steady(mark, folder):
@@ -219,7 +219,7 @@ class Names:
             if len(self._targets) > TARGETS:
                 self._targets.popitem(last=False)
 
-    def _learn(self, mark: int, folder: FileId, name: bytes, entry: Entry | None) -> None:
+    def _learn(self, mark: int, folder: FileId, name: bytes, entry: DirEntry | None) -> None:
         if self._marks.steady(mark, folder) and (entry is None or entry.valid > 0):
             known = self._known(folder)
             self._count += name not in known.names
@@ -285,7 +285,7 @@ class Names:
     # not be.
 
     def made(
-        self, mark: int, folder: FileId, name: bytes, made: Made, *files: FileId | None
+        self, mark: int, folder: FileId, name: bytes, made: NewEntry, *files: FileId | None
     ) -> int:
         """The folder has that name now. files: those of which the attributes are others."""
         with self._lock:
@@ -311,7 +311,7 @@ class Names:
         mark: int,
         folder: FileId,
         name: bytes,
-        unmade: Unmade,
+        unmade: RemovedEntry,
         *files: FileId | None,
     ) -> int:
         """The folder has that name no more."""
@@ -333,7 +333,7 @@ class Names:
         self,
         mark: int,
         old: tuple[FileId, bytes, Attributes | None],
-        new: tuple[FileId, bytes, Made],
+        new: tuple[FileId, bytes, NewEntry],
         *files: FileId | None,
         exchanged: bool,
     ) -> int:

@@ -15,7 +15,7 @@ from shares.node.content.access import OpenFile
 from shares.node.content.content import Content
 from shares.node.extent import LARGEST
 from shares.node.hub.current_hub import CurrentHub
-from shares.node.names.made_ahead import MadeAhead
+from shares.node.names.local_creations import LocalCreations
 from shares.node.operations import KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE
 
 ZEROED_HERE = 1 << 20
@@ -27,7 +27,7 @@ RESERVES, MAKES_ZEROS = {0, KEEP_SIZE}, {KEEP_SIZE | PUNCH_HOLE, ZERO_RANGE, ZER
 class Allocation:
     """Of one node. Thread-safe. Raises OSError."""
 
-    def __init__(self, home: CurrentHub, ahead: MadeAhead, content: Content) -> None:
+    def __init__(self, home: CurrentHub, ahead: LocalCreations, content: Content) -> None:
         self._home, self._ahead, self._content = home, ahead, content
 
     def allocate(self, file: OpenFile, mode: int, offset: int, length: int) -> None:

@@ -14,18 +14,18 @@ from functools import partial
 
 from shares.node.content.content import Content
 from shares.node.hub.current_hub import CurrentHub
-from shares.node.hub.hub import Hub, Made, Making, Opened, OwnFolder
+from shares.node.hub.hub import Hub, NewEntry, OpenReply, OwnFolder, PendingCreate
 from shares.node.names.last_names import LastNames
-from shares.node.names.made_ahead import MadeAhead
-from shares.node.names.names import Names
+from shares.node.names.local_creations import LocalCreations
+from shares.node.names.names import NameCache
 from shares.node.opened.file_handles import FileHandles
 from shares.node.opened.folders import NAME_LIMIT, checked
 from shares.node.opened.heartbeat import Heartbeat
 from shares.node.opened.latest_attributes import LatestAttributes
 from shares.node.opened.opener import Opener
 from shares.node.opened.statics import Statics
-from shares.node.opened.uses import Uses
-from shares.node.operations import Attributes, Changes, Entry, Handle
+from shares.node.opened.uses import FileUses
+from shares.node.operations import Attributes, Changes, DirEntry, Handle
 from shares.protocol import FileId
 
 log = logging.getLogger(__name__)
@@ -40,9 +40,9 @@ class Creation:
     def __init__(
         self,
         home: CurrentHub,
-        names: Names,
-        ahead: MadeAhead,
-        uses: Uses,
+        names: NameCache,
+        ahead: LocalCreations,
+        uses: FileUses,
         content: Content,
         last: LastNames,
         statics: Statics,
@@ -58,13 +58,13 @@ class Creation:
 
     def create(
         self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
-    ) -> tuple[Entry, Handle]:
+    ) -> tuple[DirEntry, Handle]:
         ahead = self._create_ahead(parent, name, mode, flags, uid, gid)
         return ahead or self._create_at_home(parent, name, mode, flags, uid, gid)
 
     def _create_at_home(
         self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
-    ) -> tuple[Entry, Handle]:
+    ) -> tuple[DirEntry, Handle]:
         names, began, hub = self._names.mark(), self._uses.number(), self._home.get()
         exclusive = bool(flags & os.O_EXCL)
         with self._content.table.opening(), self._ahead.asking(parent) as own:
@@ -94,7 +94,7 @@ class Creation:
 
     def _create_ahead(
         self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
-    ) -> tuple[Entry, Handle] | None:
+    ) -> tuple[DirEntry, Handle] | None:
         """None where home is to be asked: the folder is not this node's own, or has the name."""
         if not is_plain(name) or stat.S_IMODE(mode) & ~PERMISSIONS:
             return None
@@ -107,7 +107,7 @@ class Creation:
             if claimed is None:
                 return None
             moment, mark = claimed
-            making = Making(file, parent, name, mode & PERMISSIONS, uid, gid, moment)
+            making = PendingCreate(file, parent, name, mode & PERMISSIONS, uid, gid, moment)
             if self._last.journal is not None:
                 self._last.journal.making(making)
             self._ahead.made(making)
@@ -120,10 +120,14 @@ class Creation:
             hub = self._home.latest
             hub.make(partial(self._answered, hub, mark, making), making)
         self._ahead.want_ids()
-        return Entry(name, attributes), self._handles.handle(file, flags, opened)
+        return DirEntry(name, attributes), self._handles.handle(file, flags, opened)
 
     def _answered(
-        self, hub: Hub, mark: int, making: Making, found: tuple[Made, Opened] | OSError | None
+        self,
+        hub: Hub,
+        mark: int,
+        making: PendingCreate,
+        found: tuple[NewEntry, OpenReply] | OSError | None,
     ) -> None:
         """What home says of a file that was made here. Where the membership ends before, the next
         one is told of it."""
@@ -144,7 +148,7 @@ class Creation:
         if use is not None and use.leaves:
             self._uses.look.set()
 
-    def _refused(self, making: Making, why: OSError) -> None:
+    def _refused(self, making: PendingCreate, why: OSError) -> None:
         """Its name is no more. Whoever has it open is told by what is done next."""
         log.error("home has not made %r, which was made here: %s", making.name, why)
         self._names.gone(making.file)
@@ -157,7 +161,7 @@ class Creation:
 
     def make_again(self, hub: Hub) -> None:
         """In a new membership, before content is brought. Raises OSError where it ends."""
-        answers: list[tuple[Making, queue.SimpleQueue[int | OSError | None]]] = []
+        answers: list[tuple[PendingCreate, queue.SimpleQueue[int | OSError | None]]] = []
         for making in self._ahead.pending():
             answers.append((making, queue.SimpleQueue()))
             hub.make_again(answers[-1][1].put, making)
@@ -178,7 +182,7 @@ def is_plain(name: bytes) -> bool:
     return not odd and len(name) <= NAME_LIMIT
 
 
-def new_attributes(making: Making, own: OwnFolder) -> Attributes:
+def new_attributes(making: PendingCreate, own: OwnFolder) -> Attributes:
     """Of a file that was just made."""
     return Attributes(
         file=making.file,

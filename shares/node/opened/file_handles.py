@@ -13,14 +13,14 @@ from functools import partial
 from shares.node.content.access import OpenFile
 from shares.node.content.content import Content
 from shares.node.hub.current_hub import CurrentHub
-from shares.node.names.made_ahead import MadeAhead
-from shares.node.names.names import Names
+from shares.node.names.local_creations import LocalCreations
+from shares.node.names.names import NameCache
 from shares.node.opened.filemarks import FileMarks
-from shares.node.opened.foresight import Foresight
+from shares.node.opened.foresight import ContentPrefetcher
 from shares.node.opened.handles import file_of, number, writes_to
 from shares.node.opened.heartbeat import Heartbeat
 from shares.node.opened.opener import Opener
-from shares.node.opened.uses import Use, Uses
+from shares.node.opened.uses import FileUse, FileUses
 from shares.node.operations import Attributes, Handle
 from shares.protocol import FileId
 
@@ -40,14 +40,14 @@ class FileHandles:
     def __init__(
         self,
         home: CurrentHub,
-        names: Names,
-        ahead: MadeAhead,
-        uses: Uses,
+        names: NameCache,
+        ahead: LocalCreations,
+        uses: FileUses,
         content: Content,
         marks: FileMarks,
         opener: Opener,
         heartbeat: Heartbeat,
-        foresight: Foresight | None,
+        foresight: ContentPrefetcher | None,
     ) -> None:
         self._home, self._names, self._ahead, self._uses = home, names, ahead, uses
         self._content, self._table = content, content.table
@@ -76,7 +76,7 @@ class FileHandles:
         window = self._content.window(opened) if opened is not None else None
         return Handle(number(file, flags), window, direct=True)
 
-    def used(self, file: FileId, use: Use) -> None:
+    def used(self, file: FileId, use: FileUse) -> None:
         """With the use's lock held: one handle more."""
         self._uses.opened(file, use)
         if use.file is not None:
@@ -119,18 +119,18 @@ class FileHandles:
 
     # No more.
 
-    def _end(self, file: FileId, use: Use) -> None:
+    def _end(self, file: FileId, use: FileUse) -> None:
         """Of a call. What it did is done, whatever becomes of the file."""
         if self._uses.ended(use):
             with suppress(OSError):
                 self._left(file, use)
 
-    def released(self, file: FileId, use: Use) -> None:
+    def released(self, file: FileId, use: FileUse) -> None:
         """A program has closed a handle. Raises OSError."""
         if self._uses.released(use):
             self._left(file, use)
 
-    def _left(self, file: FileId, use: Use) -> None:
+    def _left(self, file: FileId, use: FileUse) -> None:
         """Nobody uses it any more: what was written goes home. What is here rests for the next
         program; a native file is not written any more then without asking, so that other nodes may
         remember its size and times."""
@@ -169,7 +169,7 @@ class FileHandles:
             if not self._home.connected:
                 break  # each of the others would wait as long
 
-    def _close(self, file: FileId, use: Use) -> None:
+    def _close(self, file: FileId, use: FileUse) -> None:
         """With the use's lock held. Where home is not reached, the file stays open."""
         self._table.give_back(file)
         if self._table.gives(file):
@@ -194,7 +194,7 @@ class FileHandles:
         hub.close(closed, file)
         self._uses.say(use)
 
-    def _say_written(self, file: FileId, use: Use) -> None:
+    def _say_written(self, file: FileId, use: FileUse) -> None:
         use.writes = False
         opened = use.file
         assert opened is not None
@@ -255,7 +255,7 @@ class FileHandles:
                     with suppress(OSError):
                         self._look_after(file, use)
 
-    def _look_after(self, file: FileId, use: Use) -> None:
+    def _look_after(self, file: FileId, use: FileUse) -> None:
         idle = use.idle()
         if self._marks.stays(file) and not use.leaves:
             return
@@ -268,7 +268,7 @@ class FileHandles:
                 if opened is not None and opened.log != "off":
                     self._table.sync(opened)
 
-    def _written(self, file: FileId, use: Use) -> None:
+    def _written(self, file: FileId, use: FileUse) -> None:
         """Other nodes may remember its size and times again."""
         with use.lock:
             if use.file is not None and use.writes and not use.wanted:

@@ -93,7 +93,8 @@ class FileMarks:
             self._watch(file, seconds is not None)
 
     def set(self, file: FileId, name: bytes, value: bytes | None) -> str | None:
-        """As Marked.set_mark. The mark of which home has to be told, None where it has not."""
+        """As MarkOperations.set_mark. The mark of which home has to be told, None where it has
+        not."""
         if name == RELAXATION:
             self.relax(file, None if value is None else seconds_of(value))
             return None

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from shares.node.hub.current_hub import CurrentHub
-from shares.node.hub.hub import Made, Unmade
+from shares.node.hub.hub import NewEntry, RemovedEntry
 from shares.node.names.last_names import LastNames
-from shares.node.names.made_ahead import MadeAhead
-from shares.node.names.names import Names
+from shares.node.names.local_creations import LocalCreations
+from shares.node.names.names import NameCache
 from shares.node.opened.latest_attributes import LatestAttributes
 from shares.node.opened.statics import Statics
-from shares.node.opened.uses import Uses
-from shares.node.operations import Attributes, Entry
+from shares.node.opened.uses import FileUses
+from shares.node.operations import Attributes, DirEntry
 from shares.protocol import FileId
 
 NAME_LIMIT = 255
@@ -34,36 +34,36 @@ class Folders:
     def __init__(
         self,
         home: CurrentHub,
-        names: Names,
+        names: NameCache,
         last: LastNames,
-        ahead: MadeAhead,
-        uses: Uses,
+        ahead: LocalCreations,
+        uses: FileUses,
         statics: Statics,
         attributes: LatestAttributes,
     ) -> None:
         self._home, self._names, self._last, self._ahead = home, names, last, ahead
         self._uses, self._statics, self._attributes = uses, statics, attributes
 
-    def lookup(self, parent: FileId, name: bytes) -> Entry:
+    def lookup(self, parent: FileId, name: bytes) -> DirEntry:
         entry = self._looked_up(parent, name)
         self._last.used(entry.attributes.file, parent, name)
         return entry
 
-    def _looked_up(self, parent: FileId, name: bytes) -> Entry:
+    def _looked_up(self, parent: FileId, name: bytes) -> DirEntry:
         checked(name)
         known, file = self._names.find(parent, name)
         if known and file is None:
             raise FileNotFoundError(errno.ENOENT, "no such name")
         if file is not None:
             with suppress(OSError):
-                return Entry(name, self._attributes.of(file))
+                return DirEntry(name, self._attributes.of(file))
             self._names.gone(file)
         listed = self._listed(parent) if self._names.worth_listing(parent) else None
         if listed is not None:
             if name not in listed:
                 raise FileNotFoundError(errno.ENOENT, "no such name")
             with suppress(OSError):
-                return Entry(name, self._attributes.of(listed[name]))
+                return DirEntry(name, self._attributes.of(listed[name]))
         mark = self._names.mark()
         try:
             entry = self._home.ask(lambda hub: hub.lookup(parent, name))
@@ -93,28 +93,28 @@ class Folders:
             self._names.learn_target(file, target)
         return target
 
-    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> DirEntry:
         return self._make(
             parent,
             name,
             lambda: self._home.get().make_folder(parent, checked(name), mode, uid, gid),
         )
 
-    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
+    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> DirEntry:
         return self._make(
             parent,
             name,
             lambda: self._home.get().make_link(parent, checked(name), target, uid, gid),
         )
 
-    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
+    def link(self, file: FileId, parent: FileId, name: bytes) -> DirEntry:
         return self._make(
             parent, name, lambda: self._home.get().link(file, parent, checked(name)), file
         )
 
     def _make(
-        self, parent: FileId, name: bytes, make: Callable[[], Made], file: FileId | None = None
-    ) -> Entry:
+        self, parent: FileId, name: bytes, make: Callable[[], NewEntry], file: FileId | None = None
+    ) -> DirEntry:
         """file: what has a link more by that."""
         mark = self._names.mark()
         with self._ahead.asking(parent) as own:
@@ -139,7 +139,7 @@ class Folders:
                 parent, name, lambda: self._home.get().remove_folder(parent, checked(name))
             )
 
-    def _unmake(self, parent: FileId, name: bytes, unmake: Callable[[], Unmade]) -> None:
+    def _unmake(self, parent: FileId, name: bytes, unmake: Callable[[], RemovedEntry]) -> None:
         mark, file = self._names.mark(), self._names.named(parent, name)
         left_by = self._last.leaves(parent, name)
         try:
@@ -186,14 +186,14 @@ class Folders:
     def sync(self, folder: FileId) -> None:
         self._home.ask(lambda hub: hub.sync(folder))
 
-    def entries(self, folder: FileId) -> list[Entry]:
+    def entries(self, folder: FileId) -> list[DirEntry]:
         known = self._names.entries(folder)
         if known is not None and all(
             isinstance(now, Attributes) or self._uses.is_open(now) for now in known.values()
         ):
             with suppress(OSError):  # one is gone meanwhile
                 return [
-                    Entry(n, now if isinstance(now, Attributes) else self._attributes.of(now))
+                    DirEntry(n, now if isinstance(now, Attributes) else self._attributes.of(now))
                     for n, now in known.items()
                 ]
         mark = self._names.mark()

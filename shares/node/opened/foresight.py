@@ -21,29 +21,29 @@ from typing import Any
 
 from shares.context import Forecast, Succession
 from shares.node.content.content import Content
-from shares.node.hub.hub import OPENED_AHEAD, Hub, Opened
-from shares.node.names.names import Names
-from shares.node.opened.uses import Use, Uses
+from shares.node.hub.hub import OPENED_AHEAD, Hub, OpenReply
+from shares.node.names.names import NameCache
+from shares.node.opened.uses import FileUse, FileUses
 from shares.node.operations import Attributes
 from shares.protocol import FileId
 
 TOLD_SECONDS = 10.0
 """Between two times at which home is told what was opened after what."""
 
-Wanted = tuple[FileId, Use, Attributes, int]
+Wanted = tuple[FileId, FileUse, Attributes, int]
 """A file to be opened ahead, with its use locked, what is known of it, and the mark of names."""
 
 
-class Foresight:
+class ContentPrefetcher:
     """Of one node. Thread-safe; `opened` and `dropped` never wait for home."""
 
     def __init__(
         self,
-        uses: Uses,
+        uses: FileUses,
         content: Content,
-        names: Names,
+        names: NameCache,
         hub: Callable[[], Hub],
-        admit: Callable[[FileId, Use, Opened, Hub, int], object],
+        admit: Callable[[FileId, FileUse, OpenReply, Hub, int], object],
     ) -> None:
         """hub: home, or raises OSError; admit: home has opened a file for this node."""
         self._uses, self._content, self._names = uses, content, names

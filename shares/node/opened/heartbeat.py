@@ -11,13 +11,13 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
-from satchel.ticks import next_tick, period_within
+from satchel.aligned_timers import next_tick, period_within
 from shares.node import clock
 from shares.node.content.content import Content
 from shares.node.hub.current_hub import CurrentHub
-from shares.node.hub.hub import Hub, Lease
+from shares.node.hub.hub import Hub, LeaseGrant
 from shares.node.hub.losses import Losses
-from shares.node.names.names import Names
+from shares.node.names.names import NameCache
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,9 @@ SHORTEST = 0.1
 class Heartbeat:
     """Of one node. `run` is one thread's; the rest is thread-safe."""
 
-    def __init__(self, home: CurrentHub, content: Content, names: Names, losses: Losses) -> None:
+    def __init__(
+        self, home: CurrentHub, content: Content, names: NameCache, losses: Losses
+    ) -> None:
         self._home = home
         self._content, self._names, self._losses = content, names, losses
         self._relaxation = inf
@@ -79,7 +81,7 @@ class Heartbeat:
         """told: is called when home has answered, or will not."""
         sent, mark = clock.now(), self._content.beating()
 
-        def heard(lease: Lease | OSError | None) -> None:
+        def heard(lease: LeaseGrant | OSError | None) -> None:
             self._beaten(hub, sent, mark, lease)
             told()
 
@@ -89,10 +91,10 @@ class Heartbeat:
         if self._content.leased(hub, until):
             self._names.leased(until)
 
-    def _beaten(self, hub: Hub, sent: float, mark: int, lease: Lease | OSError | None) -> None:
+    def _beaten(self, hub: Hub, sent: float, mark: int, lease: LeaseGrant | OSError | None) -> None:
         if self._beats is hub:
             self._beats = None
-        if not isinstance(lease, Lease):
+        if not isinstance(lease, LeaseGrant):
             if lease is not None:
                 log.warning("home does not take heartbeats: %s", lease)
             return

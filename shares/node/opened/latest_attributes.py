@@ -14,12 +14,12 @@ from shares.node.content.access import OpenFile
 from shares.node.content.content import Content
 from shares.node.extent import Extent
 from shares.node.hub.current_hub import CurrentHub
-from shares.node.names.made_ahead import MadeAhead
-from shares.node.names.names import Names
+from shares.node.names.local_creations import LocalCreations
+from shares.node.names.names import NameCache
 from shares.node.opened.file_handles import FileHandles
 from shares.node.opened.statics import Statics
-from shares.node.opened.uses import Uses
-from shares.node.operations import Attributes, Changes, Entry
+from shares.node.opened.uses import FileUses
+from shares.node.operations import Attributes, Changes, DirEntry
 from shares.protocol import FileId
 
 
@@ -29,9 +29,9 @@ class LatestAttributes:
     def __init__(
         self,
         home: CurrentHub,
-        names: Names,
-        ahead: MadeAhead,
-        uses: Uses,
+        names: NameCache,
+        ahead: LocalCreations,
+        uses: FileUses,
         content: Content,
         statics: Statics,
         handles: FileHandles,
@@ -55,13 +55,13 @@ class LatestAttributes:
         """Not for the kernel to keep: nobody tells it that another node has block -1."""
         return replace(self._content.extent(opened).onto(self._statics.of(opened)), valid=0.0)
 
-    def as_here(self, entry: Entry) -> Entry:
+    def as_here(self, entry: DirEntry) -> DirEntry:
         """What home says of a name, for the kernel. Home does not know the size of a file that is
         open here, and the kernel goes by the size that it is told last."""
         file = entry.attributes.file
         if self._uses.is_open(file):
             with suppress(OSError):
-                return Entry(entry.name, self.of(file))
+                return DirEntry(entry.name, self.of(file))
         return uncached(entry)
 
     def change(self, file: FileId, changes: Changes) -> Attributes:
@@ -121,7 +121,7 @@ class LatestAttributes:
         return self._of_open(opened)
 
 
-def uncached(entry: Entry) -> Entry:
+def uncached(entry: DirEntry) -> DirEntry:
     """Not for the kernel to keep: to take it from there again, the node would have to wait for
     calls that wait for home."""
     return replace(entry, attributes=replace(entry.attributes, valid=0.0), valid=0.0)

@@ -7,12 +7,12 @@ from __future__ import annotations
 from shares.node.content.access import OpenFile
 from shares.node.content.content import Content
 from shares.node.hub.current_hub import CurrentHub
-from shares.node.hub.hub import Hub, Opened
-from shares.node.names.names import Names
+from shares.node.hub.hub import Hub, OpenReply
+from shares.node.names.names import NameCache
 from shares.node.opened.filemarks import FileMarks
 from shares.node.opened.heartbeat import Heartbeat
 from shares.node.opened.statics import Statics
-from shares.node.opened.uses import Use
+from shares.node.opened.uses import FileUse
 from shares.protocol import FileId
 
 
@@ -22,7 +22,7 @@ class Opener:
     def __init__(
         self,
         home: CurrentHub,
-        names: Names,
+        names: NameCache,
         content: Content,
         statics: Statics,
         marks: FileMarks,
@@ -31,14 +31,14 @@ class Opener:
         self._home, self._names, self._content = home, names, content
         self._statics, self._marks, self._heartbeat = statics, marks, heartbeat
 
-    def open(self, file: FileId, use: Use, *, writes: bool, cut: bool = False) -> OpenFile:
+    def open(self, file: FileId, use: FileUse, *, writes: bool, cut: bool = False) -> OpenFile:
         """cut: home makes it empty before; that is asked once, or what others write after it might
         be cut off as well."""
         table = self._content.table
         remembered = None if writes or use.file else self._names.attributes(file)
         mark = self._names.opening(file)
 
-        def uncut(hub: Hub) -> tuple[Hub, Opened]:
+        def uncut(hub: Hub) -> tuple[Hub, OpenReply]:
             if remembered is not None:
                 table.ask_ahead(file, remembered, hub)
             return hub, hub.open(file, writes, False)
@@ -61,7 +61,7 @@ class Opener:
             return self.admit(file, use, opened, hub, mark, writes=writes)
 
     def admit(
-        self, file: FileId, use: Use, opened: Opened, hub: Hub, mark: int, *, writes: bool
+        self, file: FileId, use: FileUse, opened: OpenReply, hub: Hub, mark: int, *, writes: bool
     ) -> OpenFile:
         """Home has opened the file for this node."""
         use.file = self._content.table.opened(file, opened, hub)

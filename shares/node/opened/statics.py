@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from shares.node.content.access import OpenFile
 from shares.node.hub.current_hub import CurrentHub
-from shares.node.names.names import Names
-from shares.node.opened.uses import Uses
+from shares.node.names.names import NameCache
+from shares.node.opened.uses import FileUses
 from shares.node.operations import EVERYTHING, Attributes
 from shares.protocol import FileId
 
@@ -19,7 +19,7 @@ class Statics:
     """Of one node. Thread-safe."""
 
     def __init__(
-        self, home: CurrentHub, names: Names, uses: Uses, relaxed: Callable[[FileId], bool]
+        self, home: CurrentHub, names: NameCache, uses: FileUses, relaxed: Callable[[FileId], bool]
     ) -> None:
         """relaxed: whether programs may read a file as it was some time ago"""
         self._home, self._names, self._uses, self._relaxed = home, names, uses, relaxed

@@ -27,7 +27,7 @@ IDLE_FILES = 128
 
 
 @dataclass(slots=True)
-class Use:
+class FileUse:
     """One file's. lock: an open, and a last close, of one file at a time. file: also while it
     rests, for the next program; since: when that began, monotonic. leaves: it is not to rest, but
     to be given up as soon as nobody uses it. writes, locked: whether this node has it open to
@@ -55,7 +55,7 @@ class Use:
         return inf if self.leaves else time.monotonic() - self.since
 
 
-class Uses:
+class FileUses:
     """Of one node. Thread-safe. What makes a file wanted is done with its use's lock held.
 
     look: set where a file is to be given up soon
@@ -65,15 +65,15 @@ class Uses:
         self.look = threading.Event()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._uses: defaultdict[FileId, Use] = defaultdict(lambda: Use(threading.Lock()))
+        self._uses: defaultdict[FileId, FileUse] = defaultdict(lambda: FileUse(threading.Lock()))
         self._resting: OrderedDict[FileId, None] = OrderedDict()
 
-    def of(self, file: FileId) -> Use:
+    def of(self, file: FileId) -> FileUse:
         with self._lock:
             return self._uses[file]
 
     @contextmanager
-    def locked(self, file: FileId) -> Iterator[Use]:
+    def locked(self, file: FileId) -> Iterator[FileUse]:
         """The file's, with its lock held. Of one that was never opened here, because there is no
         such file, perhaps, nothing stays."""
         while True:
@@ -88,7 +88,7 @@ class Uses:
                 return
 
     @contextmanager
-    def locked_now(self, file: FileId) -> Iterator[Use | None]:
+    def locked_now(self, file: FileId) -> Iterator[FileUse | None]:
         """As `locked`; None where somebody has the lock. Never waits."""
         use = self.of(file)
         if not use.lock.acquire(blocking=False):
@@ -100,14 +100,14 @@ class Uses:
             self._tidy(file, use)
             use.lock.release()
 
-    def _tidy(self, file: FileId, use: Use) -> None:
+    def _tidy(self, file: FileId, use: FileUse) -> None:
         """With the use's lock held: forget it where there is nothing to it."""
         idle = not (use.file or use.wanted or use.said or use.locked)
         with self._lock:
             if idle and self._uses.get(file) is use:
                 del self._uses[file]
 
-    def known(self, file: FileId) -> Use | None:
+    def known(self, file: FileId) -> FileUse | None:
         return self._uses.get(file)
 
     def is_open(self, file: FileId) -> bool:
@@ -119,11 +119,11 @@ class Uses:
         """Greater than every one before: by these it is known what home was told after what."""
         return next(self._numbers)
 
-    def say(self, use: Use) -> None:
+    def say(self, use: FileUse) -> None:
         """Home was just told that the file is closed, or written no more."""
         use.said = self.number()
 
-    def leave(self, use: Use) -> None:
+    def leave(self, use: FileUse) -> None:
         """The file is not to rest, but to be given up as soon as nobody uses it."""
         use.leaves = True
         self.look.set()
@@ -135,40 +135,40 @@ class Uses:
         if use is not None and (kept or (use.writes and use.handles == 0)):
             self.leave(use)
 
-    def all(self) -> list[tuple[FileId, Use]]:
+    def all(self) -> list[tuple[FileId, FileUse]]:
         with self._lock:
             return list(self._uses.items())
 
-    def opened(self, file: FileId, use: Use) -> None:
+    def opened(self, file: FileId, use: FileUse) -> None:
         """One handle more."""
         with self._lock:
             use.handles += 1
             self._resting.pop(file, None)
 
-    def released(self, use: Use) -> bool:
+    def released(self, use: FileUse) -> bool:
         """One handle less, if there is any; whether nobody uses the file any more."""
         with self._lock:
             use.handles = max(0, use.handles - 1)
             return not use.wanted
 
-    def begun(self, use: Use) -> None:
+    def begun(self, use: FileUse) -> None:
         """One call more."""
         with self._lock:
             use.calls += 1
 
-    def ended(self, use: Use) -> bool:
+    def ended(self, use: FileUse) -> bool:
         """One call less; whether nobody uses the file any more."""
         with self._lock:
             use.calls -= 1
             return not use.wanted
 
-    def rests(self, file: FileId, use: Use) -> None:
+    def rests(self, file: FileId, use: FileUse) -> None:
         """Nobody uses it any more; a call about a file that rests changes nothing in that."""
         with self._lock:
             if file not in self._resting:
                 use.since, self._resting[file] = time.monotonic(), None
 
-    def closed(self, file: FileId, use: Use) -> None:
+    def closed(self, file: FileId, use: FileUse) -> None:
         with self._lock:
             use.file, use.leaves, use.locked, use.writes = None, False, False, False
             self._resting.pop(file, None)

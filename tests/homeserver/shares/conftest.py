@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from homeserver.shares import Shares, ShareShelf
+from homeserver.shares import ShareRegistry, Shares
 from shares.home import Share, ShareRecord
 from tests.shares.home.homes import LEASE, LocalHome, Member, SocketLine
 
@@ -23,7 +23,7 @@ class Home(LocalHome):
     def __init__(self, folder: Path, short: Path) -> None:
         super().__init__(folder)
         self._short = short
-        self.shelf = ShareShelf(folder / "shares")
+        self.shelf = ShareRegistry(folder / "shares")
         self.shares = Shares(self.shelf, short / "s", LEASE)
 
     def add(self, **options: Any) -> Share:

@@ -26,7 +26,7 @@ import pytest
 from shares.home.directory.promises import Promises
 from shares.home.nodes.session import NodeSession
 from shares.node import ROOT, Node
-from shares.node.names.made_ahead import MadeAhead
+from shares.node.names.local_creations import LocalCreations
 from shares.protocol import FileId
 from tests.homeserver.shares.conftest import Home
 from tests.homeserver.shares.delayed import DelayedSocket
@@ -171,7 +171,7 @@ def nobody_is_called_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def the_owner_makes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MadeAhead, "disown", lambda ahead, folder, done: done())
+    monkeypatch.setattr(LocalCreations, "disown", lambda ahead, folder, done: done())
 
 
 def what_is_made_is_behind_other_calls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,10 +185,10 @@ def what_is_made_is_behind_other_calls(monkeypatch: pytest.MonkeyPatch) -> None:
             perform(session, payload, answer)
 
     monkeypatch.setattr(NodeSession, "_perform", later)
-    monkeypatch.setattr(MadeAhead, "disown", answer_at_once)
+    monkeypatch.setattr(LocalCreations, "disown", answer_at_once)
 
 
-def answer_at_once(ahead: MadeAhead, folder: FileId, done: Callable[[], None]) -> None:
+def answer_at_once(ahead: LocalCreations, folder: FileId, done: Callable[[], None]) -> None:
     ahead.drop(folder)
     done()
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from shares.node import ROOT, Node, Offloading, Opened, open_file
+from shares.node import ROOT, Node, Offloader, OpenReply, open_file
 from shares.protocol import FileId
 from tests.homeserver.shares.conftest import Home
 
@@ -30,7 +30,7 @@ def asked(node: Node, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     with monkeypatch.context() as patched:
         real = node.hub.open
 
-        def opens(file: FileId, writes: bool, cut: bool) -> Opened:
+        def opens(file: FileId, writes: bool, cut: bool) -> OpenReply:
             found.append("open")
             return real(file, writes, cut)
 
@@ -54,7 +54,7 @@ def test_home_has_what_was_written_and_the_task_has_the_file_alone(
 ) -> None:
     mobile, cloud = nodes
     write(mobile, "photo")
-    done = Offloading(mobile).offloaded(["photo"])
+    done = Offloader(mobile).offloaded(["photo"])
     assert (done.files, done.open) == (1, 0)
     assert (home.root / "photo").read_bytes() == CONTENT
     with (
@@ -73,7 +73,7 @@ def test_a_file_that_a_program_has_open_stays_open_and_is_home_s(
     mobile, cloud = nodes
     with open_file(mobile, "photo", "w+b", buffering=0) as file:
         file.write(CONTENT)
-        done = Offloading(mobile).offloaded()
+        done = Offloader(mobile).offloaded()
         assert (done.files, done.open) == (0, 1)
         assert (home.root / "photo").read_bytes() == CONTENT
         assert read(cloud, "photo") == CONTENT
@@ -86,7 +86,7 @@ def test_what_comes_back_is_here_before_a_program_asks(
 ) -> None:
     mobile, cloud = nodes
     write(mobile, "photo")
-    here, there = Offloading(mobile), Offloading(cloud)
+    here, there = Offloader(mobile), Offloader(cloud)
     here.offloaded(["photo"])
     write(cloud, "photo", b"small")
     there.offloaded(["photo"])
@@ -101,14 +101,14 @@ def test_a_folder_stands_for_its_files(home: Home, nodes: tuple[Node, Node]) -> 
     (home.root / "a/b").mkdir(parents=True)
     for path in ("a/1", "a/b/2", "3"):
         write(mobile, path, b"text")
-    assert Offloading(mobile).offloaded(["a"]).files == 2
+    assert Offloader(mobile).offloaded(["a"]).files == 2
     assert (home.root / "a/b/2").read_bytes() == b"text"
 
 
 def test_what_was_removed_meanwhile_is_left_out(nodes: tuple[Node, Node]) -> None:
     mobile, cloud = nodes
     write(mobile, "photo")
-    moved = Offloading(mobile)
+    moved = Offloader(mobile)
     moved.offloaded()
     cloud.unlink(ROOT, b"photo")
     assert moved.returned().files == 0

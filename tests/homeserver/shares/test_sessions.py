@@ -18,7 +18,15 @@ import pytest
 
 from satchel.errors import ConflictError, IntegrityError, StateError
 from shares.node import open_file
-from shares.session import Answer, HandoffOver, HandoffRefused, Host, Kind, Mode, Operation
+from shares.session import (
+    HandoffOver,
+    HandoffRefused,
+    Mode,
+    OperationKind,
+    OperationReply,
+    SessionHost,
+    SessionOperation,
+)
 from tests.homeserver.shares.conftest import Home
 from tests.waiting import eventually
 
@@ -33,21 +41,25 @@ def lines(count: int) -> bytes:
     return b"".join(b"%08d\n" % line for line in range(count))
 
 
-def asks(host: Host, kind: Kind, number: int, value: int = 0, data: bytes = b"") -> Answer:
+def asks(
+    host: SessionHost, kind: OperationKind, number: int, value: int = 0, data: bytes = b""
+) -> OperationReply:
     """Return the answer to an operation that succeeds."""
-    answer = host.ask(APP, Operation(kind, number, value, data)).result(60)
+    answer = host.ask(APP, SessionOperation(kind, number, value, data)).result(60)
     assert not answer.error, os.strerror(answer.error)
     return answer
 
 
-def fails(host: Host, kind: Kind, number: int, value: int = 0, data: bytes = b"") -> int:
+def fails(
+    host: SessionHost, kind: OperationKind, number: int, value: int = 0, data: bytes = b""
+) -> int:
     """Return the errno of an operation that fails."""
-    error = host.ask(APP, Operation(kind, number, value, data)).result(60).error
+    error = host.ask(APP, SessionOperation(kind, number, value, data)).result(60).error
     assert error
     return error
 
 
-def move(old: Host, new: Host) -> int:
+def move(old: SessionHost, new: SessionHost) -> int:
     """Hand the session over; the number of operations that waited."""
     here, there = socket.socketpair()
     with here, there, ThreadPoolExecutor(1) as pool:
@@ -58,25 +70,25 @@ def move(old: Host, new: Host) -> int:
 
 def test_a_session_has_the_calls_of_files(home: Home) -> None:
     home.add()
-    host = Host(home.join("app").node)
+    host = SessionHost(home.join("app").node)
     host.begin(APP)
-    asks(host, Kind.OPEN, 3, CREATE, b"f")
-    asks(host, Kind.OPEN, 4, os.O_RDONLY, b"f")
-    assert asks(host, Kind.WRITE, 3, data=b"0123456789").value == 10
-    assert asks(host, Kind.READ, 4, 4).data == b"0123"
-    asks(host, Kind.SEEK, 3, 2)
-    assert asks(host, Kind.READ, 3, 3).data == b"234"
-    asks(host, Kind.TRUNCATE, 3, 4)
-    assert asks(host, Kind.READ, 4, 100).data == b""
-    asks(host, Kind.OPEN, 5, os.O_WRONLY | os.O_APPEND, b"f")
-    asks(host, Kind.WRITE, 5, data=b"!")
-    asks(host, Kind.SEEK, 4, 0)
-    assert asks(host, Kind.READ, 4, 100).data == b"0123!"
-    assert fails(host, Kind.WRITE, 4, data=b"x") == errno.EBADF
-    assert fails(host, Kind.OPEN, 6, os.O_RDONLY, b"nothing") == errno.ENOENT
-    assert fails(host, Kind.OPEN, 5, os.O_RDONLY, b"f") == errno.EBADF
-    asks(host, Kind.CLOSE, 4)
-    assert fails(host, Kind.READ, 4, 1) == errno.EBADF
+    asks(host, OperationKind.OPEN, 3, CREATE, b"f")
+    asks(host, OperationKind.OPEN, 4, os.O_RDONLY, b"f")
+    assert asks(host, OperationKind.WRITE, 3, data=b"0123456789").value == 10
+    assert asks(host, OperationKind.READ, 4, 4).data == b"0123"
+    asks(host, OperationKind.SEEK, 3, 2)
+    assert asks(host, OperationKind.READ, 3, 3).data == b"234"
+    asks(host, OperationKind.TRUNCATE, 3, 4)
+    assert asks(host, OperationKind.READ, 4, 100).data == b""
+    asks(host, OperationKind.OPEN, 5, os.O_WRONLY | os.O_APPEND, b"f")
+    asks(host, OperationKind.WRITE, 5, data=b"!")
+    asks(host, OperationKind.SEEK, 4, 0)
+    assert asks(host, OperationKind.READ, 4, 100).data == b"0123!"
+    assert fails(host, OperationKind.WRITE, 4, data=b"x") == errno.EBADF
+    assert fails(host, OperationKind.OPEN, 6, os.O_RDONLY, b"nothing") == errno.ENOENT
+    assert fails(host, OperationKind.OPEN, 5, os.O_RDONLY, b"f") == errno.EBADF
+    asks(host, OperationKind.CLOSE, 4)
+    assert fails(host, OperationKind.READ, 4, 1) == errno.EBADF
     with pytest.raises(ConflictError):
         host.begin(APP)
 
@@ -85,17 +97,17 @@ def test_the_dirty_queue_and_the_delayed_one(home: Home) -> None:
     """MEFS, Figure 5: an operation that reaches the old node waits, and the new node does it before
     those that reached the new node."""
     home.add()
-    old, new = Host(home.join("edge1").node), Host(home.join("edge2").node)
+    old, new = SessionHost(home.join("edge1").node), SessionHost(home.join("edge2").node)
     old.begin(APP)
-    asks(old, Kind.OPEN, 3, CREATE, b"f")
-    assert asks(old, Kind.WRITE, 3, data=b"one ").value == 4
+    asks(old, OperationKind.OPEN, 3, CREATE, b"f")
+    assert asks(old, OperationKind.WRITE, 3, data=b"one ").value == 4
     here, there = socket.socketpair()
     with here, there, ThreadPoolExecutor(1) as pool:
         restored = pool.submit(new.restore_handoff, APP, there)
         handoff = old.prepare_handoff(APP)
-        dirty = old.ask(APP, Operation(Kind.WRITE, 3, data=b"two "))
+        dirty = old.ask(APP, SessionOperation(OperationKind.WRITE, 3, data=b"two "))
         assert eventually(lambda: APP in new._sessions)
-        delayed = new.ask(APP, Operation(Kind.WRITE, 3, data=b"three"))
+        delayed = new.ask(APP, SessionOperation(OperationKind.WRITE, 3, data=b"three"))
         assert (old.mode(APP), new.mode(APP)) == (Mode.HANDOFF, Mode.RESTORE)
         assert not dirty.done()
         assert not delayed.done()
@@ -103,7 +115,7 @@ def test_the_dirty_queue_and_the_delayed_one(home: Home) -> None:
         assert restored.result(60) == 2, "one of each queue"
     assert (old.mode(APP), new.mode(APP)) == (Mode.GONE, Mode.NORMAL)
     with pytest.raises(HandoffOver):
-        old.ask(APP, Operation(Kind.READ, 3, 1))
+        old.ask(APP, SessionOperation(OperationKind.READ, 3, 1))
     assert delayed.result(1).position == 13
     assert (dirty.result(1).value, dirty.result(1).position) == (4, 8)
     with open_file(home.join("other").node, "f") as file:
@@ -112,28 +124,28 @@ def test_the_dirty_queue_and_the_delayed_one(home: Home) -> None:
 
 def test_what_home_lacks_goes_along_when_the_old_node_is_lost(home: Home) -> None:
     home.add()
-    lost, new = home.join("edge1"), Host(home.join("edge2").node)
-    old = Host(lost.node)
+    lost, new = home.join("edge1"), SessionHost(home.join("edge2").node)
+    old = SessionHost(lost.node)
     old.begin(APP)
-    asks(old, Kind.OPEN, 3, CREATE, b"f")
-    asks(old, Kind.WRITE, 3, data=b"first ")
-    asks(old, Kind.SYNC, 3)
-    asks(old, Kind.WRITE, 3, data=b"second")
+    asks(old, OperationKind.OPEN, 3, CREATE, b"f")
+    asks(old, OperationKind.WRITE, 3, data=b"first ")
+    asks(old, OperationKind.SYNC, 3)
+    asks(old, OperationKind.WRITE, 3, data=b"second")
     lost.cut_off()
     assert move(old, new) == 0
-    assert asks(new, Kind.WRITE, 3, data=b" third").position == 18
-    asks(new, Kind.SYNC, 3)
+    assert asks(new, OperationKind.WRITE, 3, data=b" third").position == 18
+    asks(new, OperationKind.SYNC, 3)
     assert (home.root / "f").read_bytes() == b"first second third"
 
 
 def test_a_handoff_that_nobody_takes_is_taken_back(home: Home) -> None:
     home.add()
-    old, cut = Host(home.join("edge1").node), home.join("edge2")
+    old, cut = SessionHost(home.join("edge1").node), home.join("edge2")
     old.begin(APP)
-    asks(old, Kind.OPEN, 3, CREATE, b"f")
-    asks(old, Kind.WRITE, 3, data=b"one ")
+    asks(old, OperationKind.OPEN, 3, CREATE, b"f")
+    asks(old, OperationKind.WRITE, 3, data=b"one ")
 
-    new = Host(cut.node)
+    new = SessionHost(cut.node)
 
     def no_room(*_: object) -> None:
         raise OSError(errno.ENOSPC, "no room")
@@ -143,7 +155,7 @@ def test_a_handoff_that_nobody_takes_is_taken_back(home: Home) -> None:
     with here, there, ThreadPoolExecutor(1) as pool:
         restored = pool.submit(new.restore_handoff, APP, there)
         handoff = old.prepare_handoff(APP)
-        waits = old.ask(APP, Operation(Kind.WRITE, 3, data=b"two"))
+        waits = old.ask(APP, SessionOperation(OperationKind.WRITE, 3, data=b"two"))
         with pytest.raises(HandoffRefused):
             old.send_handoff(handoff, here)
         with pytest.raises(OSError, match="no room"):
@@ -152,19 +164,19 @@ def test_a_handoff_that_nobody_takes_is_taken_back(home: Home) -> None:
         old.prepare_handoff(APP)
     old.cancel_handoff(handoff)
     assert waits.result(1).position == 7
-    asks(old, Kind.SEEK, 3, 0)
-    assert asks(old, Kind.READ, 3, 100).data == b"one two"
+    asks(old, OperationKind.SEEK, 3, 0)
+    assert asks(old, OperationKind.READ, 3, 100).data == b"one two"
 
 
 @pytest.mark.parametrize("sent", [b"", b"\7", bytes(8), b"\5" + bytes(7) + b"wrong", b"\377" * 8])
 def test_half_a_handoff_is_none(home: Home, sent: bytes) -> None:
     home.add()
-    new = Host(home.join("edge2").node)
+    new = SessionHost(home.join("edge2").node)
     here, there = socket.socketpair()
     with there, ThreadPoolExecutor(1) as pool:
         restored = pool.submit(new.restore_handoff, APP, there)
         assert eventually(lambda: APP in new._sessions)
-        waits = new.ask(APP, Operation(Kind.READ, 3, 1))
+        waits = new.ask(APP, SessionOperation(OperationKind.READ, 3, 1))
         here.sendall(sent)
         here.close()
         with pytest.raises((OSError, IntegrityError)):
@@ -176,18 +188,18 @@ def test_half_a_handoff_is_none(home: Home, sent: bytes) -> None:
 
 def test_an_application_moves_while_it_writes_and_loses_nothing(home: Home) -> None:
     home.add()
-    hosts = [Host(home.join(f"edge{turn}").node) for turn in (1, 2)]
+    hosts = [SessionHost(home.join(f"edge{turn}").node) for turn in (1, 2)]
     hosts[0].begin(APP)
-    asks(hosts[0], Kind.OPEN, 3, CREATE, b"f")
+    asks(hosts[0], OperationKind.OPEN, 3, CREATE, b"f")
     stop = threading.Event()
 
     def write_at_a_rate() -> int:
         """Write numbered lines, RATE a second, without waiting for answers; how many."""
         began = time.monotonic()
-        answers: list[Future[Answer]] = []
+        answers: list[Future[OperationReply]] = []
         at = 0
         while not stop.is_set():
-            write = Operation(Kind.WRITE, 3, data=b"%08d\n" % len(answers))
+            write = SessionOperation(OperationKind.WRITE, 3, data=b"%08d\n" % len(answers))
             try:
                 answers.append(hosts[at].ask(APP, write))
             except HandoffOver:
@@ -204,10 +216,10 @@ def test_an_application_moves_while_it_writes_and_loses_nothing(home: Home) -> N
             move(hosts[turn % 2], hosts[1 - turn % 2])
         stop.set()
         count = written.result(60)
-    asks(hosts[0], Kind.SYNC, 3)
+    asks(hosts[0], OperationKind.SYNC, 3)
     assert count > RATE / 2
     assert (home.root / "f").read_bytes() == lines(count)
-    asks(hosts[0], Kind.CLOSE, 3)
+    asks(hosts[0], OperationKind.CLOSE, 3)
 
 
 def test_the_example_moves_and_loses_nothing(home: Home, short_path: Path, tmp_path: Path) -> None:

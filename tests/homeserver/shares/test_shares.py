@@ -13,7 +13,7 @@ import pytest
 from homeserver.shares import Shares
 from satchel.errors import ConflictError, NotFoundError
 from shares.home import ShareRecord, Suspect
-from shares.node import Lease, open_file
+from shares.node import LeaseGrant, open_file
 from shares.protocol import BLOCK
 from tests.homeserver.shares.conftest import LEASE, Home
 from tests.shares.home.test_shares import READ_WRITE, make
@@ -26,9 +26,9 @@ def test_a_heartbeat_over_a_socket_is_answered_with_the_lease(home: Home) -> Non
     """It was refused: the function that hears of the answer was taken for an argument that is sent,
     and so no real node ever stopped by itself."""
     home.add()
-    heard: list[Lease | OSError | None] = []
+    heard: list[LeaseGrant | OSError | None] = []
     home.join("one").node.hub.beat(heard.append, 0.0)
-    assert eventually(lambda: heard == [Lease(LEASE, [])])
+    assert eventually(lambda: heard == [LeaseGrant(LEASE, [])])
 
 
 def test_connections_that_break_change_nothing(home: Home) -> None:

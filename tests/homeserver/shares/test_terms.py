@@ -12,7 +12,7 @@ import time
 import pytest
 
 from homeserver.cli.share import POLICY_HELP
-from homeserver.shares import ShareDamaged, ShareShelf
+from homeserver.shares import ShareDamaged, ShareRegistry
 from satchel.errors import NotFoundError, UnsupportedError, UsageError
 from shares.home import NodeRecord, PathRule, ShareRecord, Terms
 from shares.node import ROOT, Node
@@ -58,28 +58,28 @@ BOUND = 1.0
 UID, GID = os.getuid(), os.getgid()
 
 
-def write(shelf: ShareShelf, data: bytes) -> None:
+def write(shelf: ShareRegistry, data: bytes) -> None:
     shelf.folder("photos").mkdir(parents=True, exist_ok=True)
     (shelf.folder("photos") / "share.json").write_bytes(data)
 
 
 @pytest.fixture
-def shelf(home: Home) -> ShareShelf:
+def shelf(home: Home) -> ShareRegistry:
     return home.shelf
 
 
-def test_golden_bytes(shelf: ShareShelf) -> None:
+def test_golden_bytes(shelf: ShareRegistry) -> None:
     shelf.add(RECORD)
     assert (shelf.folder("photos") / "share.json").read_bytes() == GOLDEN
     assert shelf.get("photos") == RECORD
 
 
-def test_a_description_of_the_first_version_has_no_rules(shelf: ShareShelf) -> None:
+def test_a_description_of_the_first_version_has_no_rules(shelf: ShareRegistry) -> None:
     write(shelf, FIRST)
     assert shelf.get("photos") == ShareRecord("photos", "/srv/photos")
 
 
-def test_a_rule_of_the_second_version_has_no_mark(shelf: ShareShelf) -> None:
+def test_a_rule_of_the_second_version_has_no_mark(shelf: ShareRegistry) -> None:
     write(shelf, SECOND)
     rules = (PathRule("cache/*", None, 1.5),)
     assert shelf.get("photos") == ShareRecord("photos", "/srv/photos", rules=rules)
@@ -100,13 +100,13 @@ def test_a_rule_of_the_second_version_has_no_mark(shelf: ShareShelf) -> None:
         FIRST.replace(b'"version": 1', b'"version": true'),
     ],
 )
-def test_a_damaged_description_is_refused(shelf: ShareShelf, data: bytes) -> None:
+def test_a_damaged_description_is_refused(shelf: ShareRegistry, data: bytes) -> None:
     write(shelf, data)
     with pytest.raises(ShareDamaged, match=r"share\.json"):
         shelf.get("photos")
 
 
-def test_a_newer_description_is_refused(shelf: ShareShelf) -> None:
+def test_a_newer_description_is_refused(shelf: ShareRegistry) -> None:
     write(shelf, json.dumps({**json.loads(GOLDEN), "version": 4}).encode())
     with pytest.raises(UnsupportedError, match="version 4"):
         shelf.get("photos")
@@ -125,7 +125,7 @@ NODES = b"""{
 """
 
 
-def test_golden_bytes_of_nodes(shelf: ShareShelf) -> None:
+def test_golden_bytes_of_nodes(shelf: ShareRegistry) -> None:
     assert shelf.nodes() == []
     shelf.keep_nodes([NodeRecord("photos", NodeId(3), "5eed")])
     assert (shelf.root / "nodes.json").read_bytes() == NODES
@@ -143,7 +143,7 @@ def test_golden_bytes_of_nodes(shelf: ShareShelf) -> None:
         NODES.replace(b'"version": 1', b'"version": 2'),
     ],
 )
-def test_of_nodes_that_cannot_be_read_none_is_known(shelf: ShareShelf, data: bytes) -> None:
+def test_of_nodes_that_cannot_be_read_none_is_known(shelf: ShareRegistry, data: bytes) -> None:
     shelf.keep_nodes([])
     (shelf.root / "nodes.json").write_bytes(data)
     assert shelf.nodes() == []

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "chunkstore/core/format/pack_format.h"
-#include "overlay/plugin/miss_client.h"
-#include "overlay/plugin/nbdkit_api.h"
+#include "volumes/plugin/miss_client.h"
+#include "volumes/plugin/nbdkit_api.h"
 #include "tests/native/fuzz/require.h"
 
 using satchel::fuzz::Require;

@@ -14,7 +14,7 @@
 #include "chunkstore/core/media/media_commit.h"
 #include "chunkstore/core/media/media_index.h"
 #include "chunkstore/core/volume/block_map_file.h"
-#include "overlay/plugin/miss_protocol.h"
+#include "volumes/plugin/miss_protocol.h"
 
 namespace satchel {
 namespace {

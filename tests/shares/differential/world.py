@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from homeserver.shares import Shares, ShareShelf
+from homeserver.shares import ShareRegistry, Shares
 from shares.home import ShareRecord
 from tests.shares.differential.player import Outcome
 from tests.shares.differential.programs import FIRST_MOUNT, WORKERS, Call, Program
@@ -81,7 +81,7 @@ class World:
         self._root, self._plain = folder / "home", folder / "plain"
         for made in (self._root, self._plain):
             made.mkdir()
-        self._shares = Shares(ShareShelf(folder / "shares"), self._socket, LEASE)
+        self._shares = Shares(ShareRegistry(folder / "shares"), self._socket, LEASE)
         self._shares.add(ShareRecord(SHARE, str(self._root), **terms))
         self._mounts = [self._mount(number) for number in range(len(BUFFERS))]
         self._here = [Worker() for _ in range(WORKERS)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shares.fuse import Session, SessionOptions
+from shares.fuse import MountSession, SessionOptions
 from shares.node.operations import Operations
 from tests.shares.fuse.passthrough import Passthrough
 
@@ -21,7 +21,7 @@ class Mounted:
     """path: the mountpoint; thread: what runs the session"""
 
     path: Path
-    session: Session
+    session: MountSession
     thread: threading.Thread
 
 
@@ -36,7 +36,7 @@ def mount(tmp_path: Path) -> Iterator[Mounter]:
     def one(operations: Operations, options: SessionOptions = SessionOptions()) -> Mounted:  # noqa: B008
         path = tmp_path / f"mounted{len(made)}"
         path.mkdir()
-        session = Session(operations, path, options)
+        session = MountSession(operations, path, options)
         thread = threading.Thread(target=session.run)
         thread.start()
         made.append(Mounted(path, session, thread))

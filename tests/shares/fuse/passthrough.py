@@ -17,7 +17,7 @@ import threading
 from pathlib import Path
 
 from shares.fuse import Window
-from shares.node import Attributes, Changes, Entry, Handle, LockKind, Usage
+from shares.node import Attributes, Changes, DirEntry, FileSystemUsage, Handle, LockKind
 from shares.node.operations import ROOT
 from shares.protocol import FileId
 
@@ -51,7 +51,7 @@ class Passthrough:
         self._next = 1
         self._locks: dict[tuple[int, int, str], int] = {}
 
-    def lookup(self, parent: FileId, name: bytes) -> Entry:
+    def lookup(self, parent: FileId, name: bytes) -> DirEntry:
         return self._entry(parent, name)
 
     def forget(self, file: FileId, count: int) -> None:
@@ -79,15 +79,15 @@ class Passthrough:
     def read_link(self, file: FileId) -> bytes:
         return os.readlink(self._path(file))
 
-    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> Entry:
+    def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> DirEntry:
         os.mkdir(self._below(parent, name), mode)
         return self._owned(parent, name, uid, gid)
 
-    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> Entry:
+    def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> DirEntry:
         os.symlink(target, self._below(parent, name))
         return self._owned(parent, name, uid, gid)
 
-    def link(self, file: FileId, parent: FileId, name: bytes) -> Entry:
+    def link(self, file: FileId, parent: FileId, name: bytes) -> DirEntry:
         os.link(self._path(file), self._below(parent, name), follow_symlinks=False)
         return self._entry(parent, name)
 
@@ -110,7 +110,7 @@ class Passthrough:
 
     def create(
         self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
-    ) -> tuple[Entry, Handle]:
+    ) -> tuple[DirEntry, Handle]:
         fd = os.open(self._below(parent, name), flags & ~os.O_APPEND | os.O_CREAT, mode)
         return self._owned(parent, name, uid, gid), self._handle(fd)
 
@@ -153,12 +153,12 @@ class Passthrough:
             fd = self.handles.pop(handle)
         os.close(fd)
 
-    def entries(self, folder: FileId) -> list[Entry]:
+    def entries(self, folder: FileId) -> list[DirEntry]:
         return [self._entry(folder, name) for name in os.listdir(self._path(folder))]
 
-    def usage(self, file: FileId) -> Usage:
+    def usage(self, file: FileId) -> FileSystemUsage:
         found = os.statvfs(self.root)
-        return Usage(
+        return FileSystemUsage(
             found.f_frsize,
             found.f_blocks,
             found.f_bfree,
@@ -215,14 +215,14 @@ class Passthrough:
     def _below(self, parent: FileId, name: bytes) -> bytes:
         return self._path(parent) + b"/" + name
 
-    def _entry(self, parent: FileId, name: bytes) -> Entry:
+    def _entry(self, parent: FileId, name: bytes) -> DirEntry:
         path = self._below(parent, name)
         found = os.lstat(path)
         with self._mutex:
             self._paths[found.st_ino] = path
-        return Entry(name, _attributes(found, FileId(found.st_ino)))
+        return DirEntry(name, _attributes(found, FileId(found.st_ino)))
 
-    def _owned(self, parent: FileId, name: bytes, uid: int, gid: int) -> Entry:
+    def _owned(self, parent: FileId, name: bytes, uid: int, gid: int) -> DirEntry:
         os.chown(self._below(parent, name), uid, gid, follow_symlinks=False)
         return self._entry(parent, name)
 

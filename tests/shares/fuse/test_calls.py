@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shares.node import Entry
+from shares.node import DirEntry
 from shares.protocol import FileId
 from tests.needs import requires
 from tests.shares.fuse.conftest import Mounter
@@ -157,7 +157,7 @@ class Failing(Passthrough):
 
     error: Exception = OSError(errno.EDQUOT, "no more")
 
-    def lookup(self, parent: FileId, name: bytes) -> Entry:
+    def lookup(self, parent: FileId, name: bytes) -> DirEntry:
         raise self.error
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from shares.fuse import MountFailed, Session, SessionOptions
+from shares.fuse import MountFailed, MountSession, SessionOptions
 from tests.needs import requires
 from tests.shares.fuse.conftest import Mounter
 from tests.shares.fuse.passthrough import Passthrough
@@ -25,9 +25,9 @@ ROOT = Path(__file__).parents[3]
 SERVE = """
 import sys
 from pathlib import Path
-from shares.fuse import Session
+from shares.fuse import MountSession
 from tests.shares.fuse.passthrough import Passthrough
-with Session(Passthrough(Path(sys.argv[1])), Path(sys.argv[2])) as session:
+with MountSession(Passthrough(Path(sys.argv[1])), Path(sys.argv[2])) as session:
     print("mounted", flush=True)
     session.run()
 """
@@ -35,7 +35,7 @@ with Session(Passthrough(Path(sys.argv[1])), Path(sys.argv[2])) as session:
 STOPS = """
 import sys, threading
 from pathlib import Path
-from shares.fuse import Session
+from shares.fuse import MountSession
 from tests.shares.fuse.passthrough import Passthrough
 over = False
 def busy():
@@ -48,7 +48,7 @@ folders = [Path(sys.argv[1], name) for name in ("behind", "mountpoint")]
 for folder in folders:
     folder.mkdir()
 for _ in range(10):
-    with Session(Passthrough(folders[0]), folders[1]) as session:
+    with MountSession(Passthrough(folders[0]), folders[1]) as session:
         serving = threading.Thread(target=session.run)
         serving.start()
         folders[1].stat()  # who takes this call has another thread begin
@@ -140,7 +140,7 @@ def test_a_session_is_stopped_by_its_own_tree(mount: Mounter, tmp_path: Path) ->
 
 
 def test_a_session_that_never_ran_leaves_nothing(tmp_path: Path, mountpoint: Path) -> None:
-    Session(Passthrough(tmp_path), mountpoint).close()
+    MountSession(Passthrough(tmp_path), mountpoint).close()
     assert not mountpoint.is_mount()
 
 
@@ -170,7 +170,7 @@ def test_ctrl_c_unmounts(tmp_path: Path, mountpoint: Path) -> None:
 
 def test_a_mount_that_cannot_be_says_why(tmp_path: Path) -> None:
     with pytest.raises(MountFailed, match="No such file"):
-        Session(Passthrough(tmp_path), tmp_path / "missing")
+        MountSession(Passthrough(tmp_path), tmp_path / "missing")
 
 
 def test_options_are_the_mounts(mount: Mounter, tree: Passthrough) -> None:
@@ -193,9 +193,9 @@ def test_no_root_is_needed(tmp_path: Path) -> None:
 import sys, os, threading
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from shares.fuse import Session
+from shares.fuse import MountSession
 from tests.shares.fuse.passthrough import Passthrough
-session = Session(Passthrough(Path("behind")), Path("mountpoint"))
+session = MountSession(Passthrough(Path("behind")), Path("mountpoint"))
 thread = threading.Thread(target=session.run)
 thread.start()
 Path("mountpoint/file").write_text(str(os.getuid()))

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from shares.fuse import Session, Window
-from shares.home import NodeRecord, Reception, Share, ShareRecord
-from shares.node import Buffer, Ends, Membership, Node
+from shares.fuse import MountSession, Window
+from shares.home import NodeRecord, NodeRegistry, Share, ShareRecord
+from shares.node import Buffer, ConversationOwner, Membership, Node
 from shares.node import Member as Staying
 from tests.leftovers import SHORT_PREFIX
-from wire import Caller, Duplex, Listener
+from wire import Caller, ConversationListener, Duplex
 
 LEASE = 2.0
 
@@ -27,7 +27,7 @@ LEASE = 2.0
 class Line(Protocol):
     """The way of one node to its home."""
 
-    def call(self, ends: Ends) -> Any:
+    def call(self, ends: ConversationOwner) -> Any:
         """As Membership asks for it."""
         ...
 
@@ -45,7 +45,7 @@ class SocketLine:
         self._path, self._way = path, path
         self._callers: list[Any] = []
 
-    def call(self, ends: Ends) -> Caller:
+    def call(self, ends: ConversationOwner) -> Caller:
         self._callers.append(Caller(self._way, ends))
         return self._callers[-1]  # type: ignore[no-any-return]
 
@@ -102,18 +102,18 @@ class LocalHome:
         self.members: list[Member] = []
         self.lines: dict[str, Line] = {}  # of those that join again by themselves
         self.windows: list[Window] = []
-        self._mounted: list[tuple[Session, threading.Thread]] = []
+        self._mounted: list[tuple[MountSession, threading.Thread]] = []
         self._known: list[NodeRecord] = []
         self._share: Share | None = None
         self._record = ShareRecord("photos", str(self.root))
         self._short = folder
-        self._listener: Listener | None = None
+        self._listener: ConversationListener | None = None
 
     def add(self, **options: Any) -> Share:
         self._record = ShareRecord("photos", str(self.root), **options)
         self._begin()
         self._short = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))  # a socket's path is short
-        self._listener = Listener(self._short / "s", self._welcome)
+        self._listener = ConversationListener(self._short / "s", self._welcome)
         return self.share
 
     @property
@@ -122,7 +122,7 @@ class LocalHome:
         return self._share
 
     def _begin(self) -> None:
-        self._reception = Reception(lambda name: self.share, Duplex, self._known, self._keep)
+        self._reception = NodeRegistry(lambda name: self.share, Duplex, self._known, self._keep)
         self._share = Share(
             self._record,
             self._folder / "share",
@@ -195,7 +195,7 @@ class LocalHome:
         """Where programs reach the node's files by a session of this process."""
         place = self._folder / f"mounted{len(self._mounted)}"
         place.mkdir()
-        session = Session(node, place)
+        session = MountSession(node, place)
         thread = threading.Thread(target=session.run)
         thread.start()
         self._mounted.append((session, thread))

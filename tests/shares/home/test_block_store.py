@@ -13,7 +13,7 @@ import pytest
 from shares.home import Tree, WriteLog
 from shares.home.storage.block_store import BlockStore
 from shares.node import KEEP_SIZE, PUNCH_HOLE, ROOT, Changes, Extent
-from shares.protocol import ATTRIBUTES, BLOCK, FileId, Log
+from shares.protocol import ATTRIBUTES, BLOCK, FileId, LogWrite
 
 
 class World:
@@ -28,7 +28,7 @@ class World:
         self.tree.open(self.file, writes=True)
 
     def append(self, offset: int, data: bytes) -> None:
-        self.content.append(Log(self.file, 0, 1, offset, data))
+        self.content.append(LogWrite(self.file, 0, 1, offset, data))
 
     def store(self, size: int, data: bytes) -> None:
         """As a node that gives a block and the size of its file: a block is padded."""
@@ -101,7 +101,7 @@ def test_what_was_cut_off_does_not_come_back_when_the_log_is_replayed(
     """The log had all that a node had written to the block that is cut in part."""
     world.append(0, b"first")
     world.append(5, b" second")
-    world.content.append(Log(world.file, 1, 1, 0, b"third"))
+    world.content.append(LogWrite(world.file, 1, 1, 0, b"third"))
     world.store(12, b"first second")
     world.content.change(world.file, Changes(size=size))
     cut = b"first second"[:size].ljust(size, b"\0")

@@ -18,7 +18,7 @@ from satchel.errors import SatchelError, StateError, UnavailableError
 from shares.home import Channel, Reply
 from shares.home.nodes.channel import ANSWER_LIMIT
 from tests.waiting import eventually
-from wire import FRAME_LIMIT, Caller, Duplex, Listener
+from wire import FRAME_LIMIT, Caller, ConversationListener, Duplex
 
 
 class End:
@@ -79,7 +79,7 @@ class Pair:
 @pytest.fixture
 def pair(short_path: Path) -> Iterator[Pair]:
     pair = Pair()
-    listener = Listener(short_path / "s", pair.welcome)
+    listener = ConversationListener(short_path / "s", pair.welcome)
     pair.caller = Caller(short_path / "s", pair.node)
     yield pair
     pair.caller.close()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from shares.node import ROOT, Buffer, Node
-from shares.protocol import BLOCK, FileId, Update, Updated
+from shares.protocol import BLOCK, FileId, Update, UpdateReply
 from tests.chunkstore.mounts import fill, tmpfs
 from tests.needs import requires
 from tests.shares.home.homes import LocalHome, Member
@@ -218,7 +218,7 @@ def test_a_write_without_room_is_an_error_and_not_the_connections_end(small: AtT
 def test_an_update_without_room_is_declined(small: AtTheNode) -> None:
     file, handle, _ = small.shared()
     small.fill()
-    said: list[Updated] = []
+    said: list[UpdateReply] = []
     update = Update(file, 9, 1, (9,), b"new".ljust(BLOCK, b"x"), versions=(1 << 60,))
     small.node.content.answer(update, said.append)  # type: ignore[arg-type]
     assert [answer.kept for answer in said] == [(False,)]

@@ -15,14 +15,14 @@ import pytest
 from shares.node import ROOT, Node
 from shares.protocol import (
     BLOCK,
+    Acquire,
     Fetch,
     FileId,
     Flush,
-    Log,
+    LogWrite,
     Message,
-    Own,
     Push,
-    Refused,
+    RefusalReply,
     Release,
 )
 from tests.shares.home.homes import LocalHome
@@ -129,18 +129,18 @@ def test_home_knows_nothing_of_a_file_that_is_no_more(home: LocalHome, never: bo
     about, whole = (file, 0, 1), ((0,), bytes(BLOCK))
     messages: list[Message] = [
         Fetch(*about, (0,)),
-        Own(*about, (0,), True),
+        Acquire(*about, (0,), True),
         Push(*about, *whole),
         Flush(*about, *whole),
         Release(*about, *whole, 7),
-        Log(*about, 0, b"late"),
+        LogWrite(*about, 0, b"late"),
     ]
     for message in messages:
         answers: queue.SimpleQueue[Message | OSError] = queue.SimpleQueue()
         one.hub.post(message, answers.put, answers.put)
         answer = answers.get(timeout=10)
-        if isinstance(message, Fetch | Own):
+        if isinstance(message, Fetch | Acquire):
             assert isinstance(answer, OSError) and answer.errno == errno.ESTALE
         else:
-            assert isinstance(answer, Refused)
+            assert isinstance(answer, RefusalReply)
         assert file not in home.share.coherence.directory.files(), message

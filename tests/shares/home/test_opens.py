@@ -119,8 +119,8 @@ def test_what_is_written_after_an_open_that_was_overtaken_is_taken_by_home(
     turns: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The other node opens the file and closes it before the answer is there: Engage, Native. What
-    this node writes then it brings to its next membership, under a grant that home knows."""
+    """The other node opens the file and closes it before the answer is there: Engage, NativeGrant.
+    What this node writes then it brings to its next membership, under a grant that home knows."""
     monkeypatch.setattr("shares.node.member.RETRY_SECONDS", 0.05)
     home.add(policy="write-invalidate", log="off")
     (home.root / "f").write_bytes(bytes(2 * BLOCK))

@@ -15,8 +15,8 @@ import pytest
 
 from shares.home.nodes.session import NodeSession
 from shares.node import ROOT, Buffer, Changes, Extent, Member, Membership, Node
-from shares.node.journal.journal import Journal
-from shares.node.journal.left import read_left
+from shares.node.journal.journal import MountJournal
+from shares.node.journal.leftovers import read_left
 from shares.node.journal.records import MountNote, this_boot
 from shares.node.recovery import Recovery
 from shares.protocol import BLOCK, FileId
@@ -65,7 +65,7 @@ def test_the_answer_to_an_older_cut_leaves_size_and_content_of_later_ones(
 ) -> None:
     """It was put over them, and what was written since was taken for cut off."""
     home.add()
-    journal = Journal(tmp_path / "journal")
+    journal = MountJournal(tmp_path / "journal")
     membership = Membership(home.line().call, "photos", "node")
     node = Node(membership.join(60), Buffer(journal.blocks, 1 << 24), 5.0, journal=journal)
     journal.mounted(MountNote("photos", "/mnt", "", "node", membership.token, this_boot()))
@@ -87,7 +87,7 @@ def test_the_answer_to_an_older_cut_leaves_size_and_content_of_later_ones(
     membership.close()
 
 
-def read_left_of(journal: Journal, copy: Path) -> Any:
+def read_left_of(journal: MountJournal, copy: Path) -> Any:
     """As after a kill at this moment."""
     shutil.copytree(journal.folder, copy)
     return read_left(copy)
@@ -99,7 +99,7 @@ def test_after_a_kill_home_is_not_given_again_what_it_had_before_a_cut(
     """The node had given the block for the cut, and was killed before it knew that it had come. The
     next mount brought it, with the bytes behind the cut where no others had come since."""
     home.add()
-    journal = Journal(tmp_path / "journal")
+    journal = MountJournal(tmp_path / "journal")
     line = home.line()
     membership = Membership(line.call, "photos", "node")
     node = Node(membership.join(60), Buffer(journal.blocks, 1 << 24), 5.0, journal=journal)
@@ -127,7 +127,11 @@ def test_what_was_appended_is_in_the_conflict_copy_where_home_has_another_size(
 ) -> None:
     """Home took the blocks, refused the size, and cut the blocks off: the copy had zeros."""
     home.add(log="off", policy="write-invalidate")
-    journal, line, kept = Journal(tmp_path / "journal"), home.line(), queue.SimpleQueue[bytes]()
+    journal, line, kept = (
+        MountJournal(tmp_path / "journal"),
+        home.line(),
+        queue.SimpleQueue[bytes](),
+    )
     buffer = Buffer(journal.blocks, 1 << 24)
     about: dict[str, Any] = {"wait": 20.0, "journal": journal, "kept": kept.put}
     member = Member(line.call, "photos", "laptop", buffer, **about)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from shares.node import BLOCK, ROOT, Changes, Made, Node, Opened
+from shares.node import BLOCK, ROOT, Changes, NewEntry, Node, OpenReply
 from shares.protocol import FileId
 from tests.needs import requires
 from tests.shares.home.homes import LEASE, LocalHome
@@ -290,7 +290,7 @@ def test_a_cut_that_home_may_have_made_is_not_asked_for_again(home: LocalHome) -
         file = node.lookup(ROOT, b"file").attributes.file
         session, ask = home.share.sessions[hub.node], hub.open
 
-        def overtaken(file: FileId, writes: bool, cut: bool) -> Opened:
+        def overtaken(file: FileId, writes: bool, cut: bool) -> OpenReply:
             ask(file, writes, cut)
             home.share.lost(session, "for the test")
             (home.root / "file").write_bytes(b"another's")
@@ -314,7 +314,7 @@ def test_a_file_that_is_closed_while_it_is_created_again_is_open(
     hub = node.hub
     ask = hub.create
 
-    def overtaken(*arguments: Any) -> tuple[Made, Opened]:
+    def overtaken(*arguments: Any) -> tuple[NewEntry, OpenReply]:
         answer = ask(*arguments)
         node.handles.close_idle(file)  # as after 30 s
         return answer

@@ -8,13 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from homeserver.shares import Shares, ShareShelf
+from homeserver.shares import ShareRegistry, Shares
 from shares.home import ShareRecord
 from tests.shares.mount.served import LEASE, SHARE, as_user
 
 
 def main(socket: str, shelf: str, root: str) -> None:
-    shares = Shares(ShareShelf(Path(shelf)), Path(socket), LEASE)
+    shares = Shares(ShareRegistry(Path(shelf)), Path(socket), LEASE)
     shares.add(ShareRecord(SHARE, root, log="async"))
     print("home", flush=True)
     sys.stdin.read()

@@ -22,12 +22,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from homeserver.shares import Shares, ShareShelf
+from homeserver.shares import ShareRegistry, Shares
 from satchel.errors import SatchelError
 from shares.home import ShareRecord
 from shares.mount import Journals, MountedShare
-from shares.node import Parking
-from shares.node.recovery import Recovered
+from shares.node import ParkingPolicy
+from shares.node.recovery import RecoveryResult
 from tests.waiting import eventually
 from wire import Caller
 
@@ -41,7 +41,7 @@ def main(path: str, mountpoint: str, state: str, wait: str, park: str, numbers: 
     logging.basicConfig(level=logging.INFO)
     place = Path(mountpoint)
     about = (partial(Caller, Path(path)), SHARE, place.name, place, Path(state))
-    parking = Parking(float(park)) if float(park) else None
+    parking = ParkingPolicy(float(park)) if float(park) else None
     mounted = MountedShare(
         *about,
         limit=1 << 26,
@@ -239,7 +239,7 @@ class World:
         self.root = folder / "root"
         self.root.mkdir()
         self.state = folder / "state"
-        self._shelf = ShareShelf(folder / "shelf")
+        self._shelf = ShareRegistry(folder / "shelf")
         self.shares = Shares(self._shelf, self._socket, LEASE)
         self.shares.add(ShareRecord(SHARE, str(self.root), log=log))
         self.link = Link(short / "l", self._socket)
@@ -261,7 +261,7 @@ class World:
         self.shares.close()
         self.shares = Shares(self._shelf, self._socket, LEASE)
 
-    def recover(self, told: list[str] | None = None) -> list[Recovered]:
+    def recover(self, told: list[str] | None = None) -> list[RecoveryResult]:
         """As `satchel share recover` does."""
         tell = (told if told is not None else []).append
         return Journals(self.state).recover(SHARE, partial(Caller, self.direct), 10.0, tell)

@@ -15,11 +15,11 @@ import pytest
 from satchel.errors import IntegrityError
 from shares.mount import Journals
 from shares.node.extent import BLOCK, Extent
-from shares.node.hub.hub import Making
-from shares.node.journal.journal import Journal
-from shares.node.journal.left import read_left
+from shares.node.hub.hub import PendingCreate
+from shares.node.journal.journal import MountJournal
+from shares.node.journal.leftovers import read_left
 from shares.node.journal.records import MountNote, this_boot
-from shares.node.journal.written_marks import Base
+from shares.node.journal.written_marks import BaseVersion
 from shares.protocol import ATTRIBUTES, FileId
 
 FILE, FOLDER = FileId(0x1234), FileId(1)
@@ -27,9 +27,9 @@ EXTENT = Extent(6000, 1, 2, 3)
 NOTE = MountNote("files", "/mnt/files", "", "laptop", "secret", this_boot())
 
 
-def journal(folder: Path, note: MountNote = NOTE) -> Journal:
+def journal(folder: Path, note: MountNote = NOTE) -> MountJournal:
     """With 6,000 bytes of one file that were written."""
-    made = Journal(folder)
+    made = MountJournal(folder)
     made.name_of = lambda _: (FOLDER, b"a/name")
     made.mounted(note)
     made.opened(FILE, Extent(10, 0, 77, 0))
@@ -78,7 +78,7 @@ def test_what_waits_is_told_until_home_has_it(tmp_path: Path) -> None:
         6000,
         (FOLDER, b"a/name"),
     )
-    assert left.waiting.base == Base(10, 77)
+    assert left.waiting.base == BaseVersion(10, 77)
     assert left.read(1) == b"x" * (6000 - BLOCK) + bytes(2 * BLOCK - 6000)
     generation = made.giving(FILE, (ATTRIBUTES, 0, 1), EXTENT)
     made.wrote(FILE, 1, 1)  # again, before home has answered
@@ -91,9 +91,9 @@ def test_what_waits_is_told_until_home_has_it(tmp_path: Path) -> None:
 
 
 def test_a_file_that_home_has_not_made_waits(tmp_path: Path) -> None:
-    made = Journal(tmp_path)
+    made = MountJournal(tmp_path)
     made.mounted(NOTE)
-    making = Making(FILE, FOLDER, b"new", 0o644, 0, 0, 5)
+    making = PendingCreate(FILE, FOLDER, b"new", 0o644, 0, 0, 5)
     made.making(making)
     assert read_left(tmp_path).making == [making]
     made.made(FILE, 7)
@@ -103,7 +103,7 @@ def test_a_file_that_home_has_not_made_waits(tmp_path: Path) -> None:
 def test_a_journal_that_is_cut_at_any_byte_is_read_or_put_aside(tmp_path: Path) -> None:
     whole = tmp_path / "k-1"
     made = journal(whole)
-    made.making(Making(FileId(99), FOLDER, b"new", 0o644, 0, 0, 5))
+    made.making(PendingCreate(FileId(99), FOLDER, b"new", 0o644, 0, 0, 5))
     made.set_aside(FILE, {0: b"y" * BLOCK})
     records = (whole / "journal").read_bytes()
     first = 16 + len(record(1, 0, 0, NOTE.pack(), file=0))
@@ -154,7 +154,7 @@ def test_after_a_power_cut_what_was_synced_counts_and_the_rest_is_doubtful(tmp_p
     assert left.doubtful == []
     assert synced.waiting.grants == {ATTRIBUTES: 9, 0: 9, 1: 9}
     assert synced.read(0) + synced.read(1) == data
-    assert (synced.waiting.extent.size, synced.waiting.base) == (6000, Base(10, 77))
+    assert (synced.waiting.extent.size, synced.waiting.base) == (6000, BaseVersion(10, 77))
 
 
 def test_what_was_closed_in_order_counts_after_a_reboot(tmp_path: Path) -> None:

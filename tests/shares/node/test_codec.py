@@ -18,43 +18,43 @@ from shares.node import (
     BLOCK,
     EVERYTHING,
     Attributes,
-    Entry,
+    DirEntry,
     Extent,
     HomeLink,
     Hub,
     LockKind,
-    Made,
-    Making,
+    NewEntry,
     Notices,
-    Opened,
+    OpenReply,
     OwnFolder,
-    Unmade,
+    PendingCreate,
+    RemovedEntry,
     codec,
 )
 from shares.protocol import (
+    Ack,
+    Acquire,
     Blocks,
-    Done,
     Engage,
-    Engaged,
+    EngageReply,
     Fetch,
     FileId,
     Flush,
-    Granted,
     Invalidate,
-    Invalidated,
+    InvalidateReply,
     Keep,
-    Log,
+    LogWrite,
     Message,
-    Native,
+    NativeGrant,
     NodeId,
-    Own,
+    Ownership,
     Push,
     Recall,
-    Recalled,
-    Refused,
+    RecallReply,
+    RefusalReply,
     Release,
     Update,
-    Updated,
+    UpdateReply,
 )
 
 FILE = FileId(7)
@@ -67,31 +67,31 @@ MESSAGES: list[Message] = [
     Fetch(FILE, 0, 2, (0, 7), True),
     Blocks(FILE, 4, 2, (5,), CONTENT, (9, 1 << 63), (True, False)),
     Blocks(FILE, 4, 1, (), b"", (9,), (False,)),
-    Own(FILE, 0, 3, (0, 1, 2), True),
-    Granted(FILE, 0, 2, (0, 1), CONTENT * 2, (1, 2), (True, False), (False, True), 9),
+    Acquire(FILE, 0, 3, (0, 1, 2), True),
+    Ownership(FILE, 0, 2, (0, 1), CONTENT * 2, (1, 2), (True, False), (False, True), 9),
     Push(FILE, 3, 2, (3, 4), CONTENT * 2, True),
     Flush(FILE, 3, 2, (3,), CONTENT),
-    Log(FILE, 3, 1, 4000, bytes(96)),
-    Log(FILE, 3, 1, 0, b""),
-    Log(FILE, 3, 1, 0, TEXT),
+    LogWrite(FILE, 3, 1, 4000, bytes(96)),
+    LogWrite(FILE, 3, 1, 0, b""),
+    LogWrite(FILE, 3, 1, 0, TEXT),
     Flush(FILE, 3, 4, (3, 4, 5), ZEROS + TEXT + SHORT),
     Flush(FILE, 3, 2, (3, 4), NOISE * 2),
     Release(FILE, 3, 2, (4,), CONTENT, 1 << 40),
-    Done(FILE, 3, 1),
-    Refused(FILE, 3, 2, (4,)),
+    Ack(FILE, 3, 1),
+    RefusalReply(FILE, 3, 2, (4,)),
     Invalidate(FILE, 3, 1024),
     Invalidate(FILE, 3, 1, Keep.STALE),
-    Invalidated(FILE, 3, 2, (True, False)),
+    InvalidateReply(FILE, 3, 2, (True, False)),
     Recall(FILE, 3, 2, Keep.COPY, False),
     Recall(FILE, 3, 2, Keep.LENT),
-    Recalled(FILE, 3, 2, (3,), CONTENT, (True, False)),
+    RecallReply(FILE, 3, 2, (3,), CONTENT, (True, False)),
     Update(FILE, 3, 1, (3,), CONTENT, (4,)),
-    Updated(FILE, 3, 1, (True,)),
+    UpdateReply(FILE, 3, 1, (True,)),
     Engage(FILE, 0, 0),
     Engage(FILE, 0, 0, 3, 1 << 40),
-    Engaged(FILE, 0, 0, ((-1, 3), (9, 1)), ((7, 2),)),
-    Native(FILE, 0, 0, 3),
-    Done(FILE, 0, 0),
+    EngageReply(FILE, 0, 0, ((-1, 3), (9, 1)), ((7, 2),)),
+    NativeGrant(FILE, 0, 0, 3),
+    Ack(FILE, 0, 0),
 ]
 
 
@@ -110,7 +110,7 @@ def test_a_message_that_is_cut_or_longer_is_refused(message: Message) -> None:
 
 def test_golden_bytes() -> None:
     payload = "03070000000000000002000000000000000100000000000000010000000000000000"
-    assert codec.encode(Own(FILE, 2, 1, (0,), True)).hex() == payload
+    assert codec.encode(Acquire(FILE, 2, 1, (0,), True)).hex() == payload
     payload = "02070000000000000002000000000000000100000000000000090000000000000001" + "00" * 4
     assert codec.encode(Blocks(FILE, 2, 1, (), b"", (9,), (True,))).hex() == payload
     payload = "1107000000000000000000000000000000000000000000000003000000000000000900000000000000"
@@ -129,7 +129,7 @@ CONTENTS = {
         f"0d{HEAD}02000000000000000200000003000000000000000400000000000000000005000073686f7274",
     ),
     "what was written says how long it was": (
-        Log(FILE, 3, 1, 904, b"new\0\0"),
+        LogWrite(FILE, 3, 1, 904, b"new\0\0"),
         f"06{HEAD}01000000000000008803000005000300006e6577",
     ),
 }
@@ -146,13 +146,13 @@ def test_golden_bytes_of_content(name: str) -> None:
 
 def test_golden_bytes_of_content_that_is_compressed() -> None:
     payload = f"06{HEAD}0100000000000000000000000010001001" + FRAME
-    assert codec.decode(bytes.fromhex(payload)) == Log(FILE, 3, 1, 0, TEXT)
+    assert codec.decode(bytes.fromhex(payload)) == LogWrite(FILE, 3, 1, 0, TEXT)
 
 
 def test_only_what_gets_shorter_is_compressed() -> None:
     def length(data: bytes) -> int:
-        return len(codec.encode(Log(FILE, 3, 1, 0, data))) - len(
-            codec.encode(Log(FILE, 3, 1, 0, b""))
+        return len(codec.encode(LogWrite(FILE, 3, 1, 0, data))) - len(
+            codec.encode(LogWrite(FILE, 3, 1, 0, b""))
         )
 
     assert length(b"ten bytes!") == 13
@@ -196,15 +196,19 @@ def test_golden_bytes_of_what_home_promises() -> None:
     stale = Notices.stale.encode(EVERYTHING, None)
     assert stale == b'\x40["stale", 0, null]'
     attributes = ATTRIBUTES
-    entry = codec.encode_result(Entry(b"a", attributes, valid=5.0))
+    entry = codec.encode_result(DirEntry(b"a", attributes, valid=5.0))
     assert entry == b'\x41["a", [7, 33188, 1, 2, 3, 4, 5, 6, 7, 2.5], 5.0]'
-    made = Made(Entry(b"a", attributes, valid=5.0), None)
+    made = NewEntry(DirEntry(b"a", attributes, valid=5.0), None)
     assert codec.encode_result(made) == b"\x41[" + entry[1:] + b", null, false, []]"
     own = replace(made, own=(OwnFolder(FILE, None, 100),))
     assert codec.encode_result(own).endswith(b", null, false, [[7, null, 100]]]")
-    unmade = codec.encode_result(Unmade(None, attributes))
+    unmade = codec.encode_result(RemovedEntry(None, attributes))
     assert unmade == b"\x41[null, [7, 33188, 1, 2, 3, 4, 5, 6, 7, 2.5]]"
-    for hint, value in ((Made, made), (Made, own), (Unmade, Unmade(None, attributes))):
+    for hint, value in (
+        (NewEntry, made),
+        (NewEntry, own),
+        (RemovedEntry, RemovedEntry(None, attributes)),
+    ):
         assert codec.decode_reply(codec.encode_result(value), hint) == value
 
 
@@ -216,7 +220,7 @@ def test_golden_bytes_of_opens_and_closes() -> None:
 
         def request(self, payload: bytes, arrived: object = None) -> bytes:
             said.append(payload)
-            return codec.encode_result(Opened(ATTRIBUTES, True, 0.0, "write-update"))
+            return codec.encode_result(OpenReply(ATTRIBUTES, True, 0.0, "write-update"))
 
         def post(self, payload: bytes, arrived: object, failed: object) -> None:
             said.append(payload)
@@ -226,11 +230,11 @@ def test_golden_bytes_of_opens_and_closes() -> None:
     hub.written(lambda _: None, FILE)
     hub.close(lambda _: None, FILE)
     assert said == [b'\x40["open", 7, true, false]', b'\x40["written", 7]', b'\x40["close", 7]']
-    opened = codec.encode_result(Opened(ATTRIBUTES, True, 0.0, "optimal", "off", 3, "private"))
+    opened = codec.encode_result(OpenReply(ATTRIBUTES, True, 0.0, "optimal", "off", 3, "private"))
     assert opened.endswith(b'true, 0.0, "optimal", "off", 3, "private"]')
     assert codec.encode_call("mark", [FILE, "private"]) == b'\x40["mark", 7, "private"]'
     said.clear()
-    making = Making(FILE, FileId(3), b"a", 0o644, 1, 2, 9)
+    making = PendingCreate(FILE, FileId(3), b"a", 0o644, 1, 2, 9)
     hub.ids(lambda _: None)
     hub.make(lambda _: None, making)
     hub.make_again(lambda _: None, making)
@@ -240,7 +244,7 @@ def test_golden_bytes_of_opens_and_closes() -> None:
 
 def test_content_of_blocks_that_the_message_is_not_about_is_refused() -> None:
     for fresh in ((6,), (4, 4), (-1,)):
-        payload = codec.encode(Recalled(FILE, 4, 2, fresh, CONTENT * len(fresh), (True, False)))
+        payload = codec.encode(RecallReply(FILE, 4, 2, fresh, CONTENT * len(fresh), (True, False)))
         with pytest.raises(IntegrityError):
             codec.decode(payload)
 
@@ -259,8 +263,8 @@ def test_a_call_carries_names_that_are_no_text() -> None:
 
 def test_results_have_the_types_that_the_hub_promises() -> None:
     attributes = Attributes(FILE, 0o100644, 1, 0, 0, 5, 1, 2, 3)
-    entries = [Entry(b"a", attributes), Entry(b"\xfe", attributes)]
-    assert codec.decode_reply(codec.encode_result(entries), list[Entry]) == entries
+    entries = [DirEntry(b"a", attributes), DirEntry(b"\xfe", attributes)]
+    assert codec.decode_reply(codec.encode_result(entries), list[DirEntry]) == entries
     lock = (0, 5, LockKind.WRITE, 77)
     hint = tuple[int, int, LockKind, int] | None
     assert codec.decode_reply(codec.encode_result(lock), hint) == lock

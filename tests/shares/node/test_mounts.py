@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.shares import Shares, ShareShelf
+from homeserver.shares import ShareRegistry, Shares
 from satchel.errors import NotFoundError
 from shares.home import ShareRecord
 from shares.mount import MountedShare
@@ -39,7 +39,7 @@ class Mounts:
         self.folder, self.socket = folder, short / "s"
         self.root = folder / "root"
         self.root.mkdir()
-        self.shares = Shares(ShareShelf(folder / "shares"), self.socket, LEASE)
+        self.shares = Shares(ShareRegistry(folder / "shares"), self.socket, LEASE)
         self.shares.add(ShareRecord(SHARE, str(self.root)))
         self.processes: list[MountProcess] = []
 
@@ -344,7 +344,7 @@ def test_a_home_that_is_begun_again_has_what_mounts_had_written(
         file.write(b"before")
         assert (two / "f").read_bytes() == b"before"
         world.shares.close()
-        world.shares = Shares(ShareShelf(world.folder / "shares"), world.socket, LEASE)
+        world.shares = Shares(ShareRegistry(world.folder / "shares"), world.socket, LEASE)
         file.write(b" after")
         assert (two / "f").read_bytes() == b"before after"
     (two / "g").write_bytes(b"g")
@@ -358,7 +358,7 @@ def test_a_mount_without_home_gives_an_error_after_its_wait(world: Mounts) -> No
     with pytest.raises(OSError, match="Input/output") as caught:
         (place / "f").read_bytes()
     assert caught.value.errno == errno.EIO
-    world.shares = Shares(ShareShelf(world.folder / "shares"), world.socket, LEASE)
+    world.shares = Shares(ShareRegistry(world.folder / "shares"), world.socket, LEASE)
     eventually(lambda: readable(place / "f"), seconds=20)
     assert (place / "f").read_bytes() == b"f"
 

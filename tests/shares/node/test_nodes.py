@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from shares.node import ROOT, Buffer, Changes, Made, Node
-from shares.protocol import BLOCK, Fetch, FileId, Flush, Message, Own
+from shares.node import ROOT, Buffer, Changes, NewEntry, Node
+from shares.protocol import BLOCK, Acquire, Fetch, FileId, Flush, Message
 from tests.shares.node.conftest import Join, NodesHome, watched
 from tests.waiting import eventually
 
@@ -221,7 +221,7 @@ def test_a_name_that_was_looked_for_while_it_was_made_is_there_afterwards(
     node = join()
     make = node.hub.make_folder
 
-    def slow(*arguments: Any) -> Made:
+    def slow(*arguments: Any) -> NewEntry:
         with pytest.raises(FileNotFoundError):  # as a second thread of the program
             node.lookup(ROOT, b"sub")
         return make(*arguments)
@@ -285,7 +285,7 @@ def test_blocks_that_are_overwritten_whole_are_not_sent(join: Join) -> None:
     file, _ = make(one, content=b"1" * (4 * BLOCK))
     other = two.open(file, READ_WRITE).number
     two.write(other, BLOCK // 2, b"2" * (3 * BLOCK))
-    asked = [m for m in watched(two).posted if isinstance(m, Own) and m.first >= 0]
+    asked = [m for m in watched(two).posted if isinstance(m, Acquire) and m.first >= 0]
     assert {(m.first, m.count) for m in asked if m.whole} == {(1, 2)}
     seen = one.read(one.open(file, os.O_RDONLY).number, 0, 1 << 20)
     assert seen == b"1" * (BLOCK // 2) + b"2" * (3 * BLOCK) + b"1" * (BLOCK // 2)
@@ -449,7 +449,7 @@ def test_writes_wait_when_homes_log_is_too_far_behind(
 
 
 def fetches(node: Node) -> int:
-    return sum(isinstance(message, Fetch | Own) for message in watched(node).posted)
+    return sum(isinstance(message, Fetch | Acquire) for message in watched(node).posted)
 
 
 def test_copies_outlast_the_last_close(join: Join) -> None:

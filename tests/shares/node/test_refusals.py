@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.shares import Shares, ShareShelf
+from homeserver.shares import ShareRegistry, Shares
 from shares.home import ShareRecord
 from tests.needs import requires
 from tests.shares.node.mounted import SHARE, MountProcess
@@ -149,7 +149,7 @@ def main(folder: str) -> None:
     """A home of one share in that folder, until its standard input ends."""
     root = Path(folder) / "root"
     root.mkdir()
-    shares = Shares(ShareShelf(Path(folder) / "shares"), Path(folder) / "s", LEASE)
+    shares = Shares(ShareRegistry(Path(folder) / "shares"), Path(folder) / "s", LEASE)
     shares.add(ShareRecord(SHARE, str(root)))
     print(READY, flush=True)
     sys.stdin.read()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from shares.fuse import Session, Window
+from shares.fuse import MountSession, Window
 from shares.node import ROOT, Node
 from shares.protocol import BLOCK, FileId, Push
 from tests.needs import requires
@@ -31,7 +31,7 @@ class Place:
 
     node: Node
     path: Path
-    session: Session
+    session: MountSession
     thread: threading.Thread
     windows: list[Window] = field(default_factory=list)
 
@@ -74,7 +74,7 @@ def mount(home: NodesHome, tmp_path: Path) -> Iterator[Mount]:
         node = home.node(limit, wait, make)
         path = tmp_path / f"mounted{node.hub.node}"
         path.mkdir()
-        session = Session(node, path)
+        session = MountSession(node, path)
         thread = threading.Thread(target=session.run)
         thread.start()
         places.append(Place(node, path, session, thread, windows))

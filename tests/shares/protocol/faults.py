@@ -12,7 +12,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from shares.protocol import ATTRIBUTES, UNCUT, DelayedUpdate, FileId, Policy
+from shares.protocol import ATTRIBUTES, UNCUT, DelayedUpdate, FileId, PushPolicy
 from tests.shares.history import INITIAL, Operation
 from tests.shares.protocol.accesses import NOTHING, VALUE, Access, Cut
 from tests.shares.protocol.simulated_home import SimHome
@@ -56,7 +56,7 @@ class Plan:
     threads: int = 2
     files: int = 2
     blocks: int = 3
-    policy: Callable[[], Policy] = DelayedUpdate
+    policy: Callable[[], PushPolicy] = DelayedUpdate
     log: str = "sync"
     faults: tuple[str, ...] = FAULTS
     between: float = 0.4

@@ -16,23 +16,23 @@ from math import inf
 from shares.node.content.lag import Replies, settle
 from shares.protocol import (
     ATTRIBUTES,
+    Ack,
+    Acquire,
     Blocks,
     Carrier,
-    Done,
     Fetch,
     FileId,
-    Granted,
     Invalidate,
     Keep,
-    Log,
+    LogWrite,
     Message,
-    Native,
+    NativeGrant,
     NodeMachine,
-    Own,
-    Policy,
+    Ownership,
     Push,
+    PushPolicy,
     Recall,
-    Refused,
+    RefusalReply,
     Release,
     Update,
     runs,
@@ -61,7 +61,7 @@ class Sent:
 
     @property
     def refused(self) -> bool:
-        return any(isinstance(reply, Refused) for reply in self.replies)
+        return any(isinstance(reply, RefusalReply) for reply in self.replies)
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class SimContent:
         self,
         home: SimHome,
         process: Process,
-        policy: Callable[[], Policy],
+        policy: Callable[[], PushPolicy],
         told: Callable[[Message], None],
         moved: Callable[[], None],
         *,
@@ -128,7 +128,7 @@ class SimContent:
 
     # A membership.
 
-    def begin(self, session: Session) -> tuple[list[Release], list[tuple[Log, Replies]]]:
+    def begin(self, session: Session) -> tuple[list[Release], list[tuple[LogWrite, Replies]]]:
         """It goes by this membership from now on. What it has to bring, and the logged writes that
         the one before has not confirmed, for `settled`."""
         for file in list(self._rights):
@@ -141,11 +141,11 @@ class SimContent:
         self.bringing = True
         releases = self.machine.reset()
         logs, self._logs = self._logs, {}
-        found = [(s.message, s.replies) for s in logs.values() if isinstance(s.message, Log)]
+        found = [(s.message, s.replies) for s in logs.values() if isinstance(s.message, LogWrite)]
         return releases, found
 
     def settled(
-        self, session: Session, logs: list[tuple[Log, Replies]], pending: list[Sent]
+        self, session: Session, logs: list[tuple[LogWrite, Replies]], pending: list[Sent]
     ) -> None:
         """All of what was brought is answered, or that membership is over as well."""
         settle(logs, [sent.replies for sent in pending])
@@ -195,27 +195,27 @@ class SimContent:
         match request, message:
             case Fetch(), Blocks():
                 self._came(request, message, sent)
-            case Own(), Granted():
+            case Acquire(), Ownership():
                 self._came(request, message, sent)
-            case Log(), _:
+            case LogWrite(), _:
                 self._logs.pop(token, None)
                 self.machine.log_done(request.file, request.first)
             case Carrier(), _:
                 self._unanswered[request.file] -= 1
-                refused = message.refused if isinstance(message, Refused) else ()
+                refused = message.refused if isinstance(message, RefusalReply) else ()
                 self.refused += [(request.file, number) for number in refused]
                 for number, given in sent.given.items():
                     if self.machine.block(request.file, number).given == given:
                         self.machine.arrived(request.file, number)
         self.progress()
 
-    def _came(self, request: Fetch | Own, reply: Blocks | Granted, sent: Sent) -> None:
+    def _came(self, request: Fetch | Acquire, reply: Blocks | Ownership, sent: Sent) -> None:
         self._take_back(request.file, request.numbers, read=True)
         if isinstance(request, Fetch) and isinstance(reply, Blocks):
             numbers = self.machine.blocks(request, reply, sent.at)
         else:
-            assert isinstance(request, Own)
-            assert isinstance(reply, Granted)
+            assert isinstance(request, Acquire)
+            assert isinstance(reply, Ownership)
             numbers = self.machine.granted(request, reply, self.clock)
         if numbers and self._is_full():
             self.machine.unstored(request, numbers)
@@ -250,7 +250,7 @@ class SimContent:
         for ahead in self.machine.ahead(message, self.clock):
             self.send(ahead)
         answer = self.machine.answer(message, self.clock)
-        if isinstance(message, Update | Granted):
+        if isinstance(message, Update | Ownership):
             kept = getattr(answer, "kept", ())
             taken = {n for n, k in zip(message.numbers, kept, strict=True) if k}
             if taken and self._is_full():
@@ -289,7 +289,7 @@ class SimContent:
     # Windows.
 
     def _withdraw(self, message: Message) -> None:
-        if isinstance(message, Native):
+        if isinstance(message, NativeGrant):
             return
         if not message.count:
             self.take_back_all(message.file)
@@ -370,7 +370,7 @@ class SimContent:
             self._absorb(file)
             self._write(access) if access.writes else self._read(access)
         access.failed = access.failed or any(
-            not isinstance(reply, Done) for replies in access.logs for reply in replies
+            not isinstance(reply, Ack) for replies in access.logs for reply in replies
         )
         if access.failed or (not access.left and all(access.logs)):
             self.waiting.remove(access)
@@ -437,11 +437,11 @@ class SimContent:
         native = self.machine.native(file)
         if self._log == "sync":
             self.machine.log_sent(file, number)
-            sent = self.request(Log(file, number, 1, 0, access.value))
+            sent = self.request(LogWrite(file, number, 1, 0, access.value))
             self._logs[self._token] = sent
             access.logs.append(sent.replies)
         elif self._log == "async" and not native:
-            self.request(Log(file, number, 1, 0, access.value))
+            self.request(LogWrite(file, number, 1, 0, access.value))
         self._push(pushes)
 
     def _push(self, pushes: list[Push]) -> None:

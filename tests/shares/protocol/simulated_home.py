@@ -22,12 +22,12 @@ from shares.protocol import (
     Carrier,
     Fetch,
     FileId,
+    FinishOpen,
     HomeMachine,
-    Log,
+    LogWrite,
     Message,
-    Native,
+    NativeGrant,
     NodeId,
-    Opened,
     Token,
     answer_of_home,
     perform,
@@ -187,7 +187,7 @@ class SimHome:
         for place, number in enumerate(message.fresh):
             self._put(message.file, number, message.data[place * VALUE : (place + 1) * VALUE])
 
-    def append(self, node: NodeId, message: Log, token: Token) -> None:
+    def append(self, node: NodeId, message: LogWrite, token: Token) -> None:
         self.log[message.file, message.first] = message.data
 
     def replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None:
@@ -209,11 +209,11 @@ class SimHome:
         session = self.sessions.get(node)
         if session is not None:
             full = self._filled(message)
-            self.native += isinstance(message, Native)
+            self.native += isinstance(message, NativeGrant)
             self._send(node, full, lambda to: to.asked(session, number, full))
         return []
 
-    def opened(self, opened: Opened) -> Iterable[Action]:
+    def opened(self, opened: FinishOpen) -> Iterable[Action]:
         """Home answers with the latest of block -1, and asks its owner for that before."""
 
         self.native += opened.native

@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from shares.protocol import Action, Engage, FileId, Message, NodeId, NodeMachine, Opened, Policy
+from shares.protocol import (
+    Action,
+    Engage,
+    FileId,
+    FinishOpen,
+    Message,
+    NodeId,
+    NodeMachine,
+    PushPolicy,
+)
 from tests.shares.protocol.accesses import Access, Cut
 from tests.shares.protocol.simulated_content import Sent, SimContent
 from tests.shares.protocol.simulated_home import Session, SimHome
@@ -66,7 +75,7 @@ class SimNode:
         home: SimHome,
         number: int,
         delay: Delay,
-        policy: Callable[[], Policy],
+        policy: Callable[[], PushPolicy],
         *,
         log: str = "off",
         rate: float = 1.0,
@@ -376,7 +385,9 @@ class SimNode:
         for request in self.machine.to_read(file, 0, self._ahead, self.process.clock):
             self.content.request(request)
 
-    def _opened(self, file: FileId, session: Session, opened: Opened, attributes: bytes) -> None:
+    def _opened(
+        self, file: FileId, session: Session, opened: FinishOpen, attributes: bytes
+    ) -> None:
         native, grant = opened.native, opened.grant
         if session is not self.content.session:
             native, grant = False, 0
@@ -394,7 +405,7 @@ class SimNode:
         self.machine.make(file, self.content.policy)
         self.content.buffer[file, -1] = value
 
-        def made(found: tuple[Opened, bytes]) -> None:
+        def made(found: tuple[FinishOpen, bytes]) -> None:
             opened, attributes = found
             if session is not self.content.session or not use.pending:
                 return

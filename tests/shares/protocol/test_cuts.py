@@ -8,38 +8,38 @@ from shares.protocol import (
     ATTRIBUTES,
     BLOCK,
     HOME,
+    Ack,
+    Acquire,
     Action,
     Ask,
     Blocks,
-    Done,
     Engage,
-    Engaged,
+    EngageReply,
     Fetch,
-    Granted,
+    FinishOpen,
+    FinishReclaim,
     HomeMachine,
     Invalidate,
-    Invalidated,
+    InvalidateReply,
     Keep,
     Message,
-    Native,
+    NativeGrant,
     NodeId,
-    Opened,
-    Own,
+    Ownership,
     Recall,
-    Recalled,
-    Refused,
+    RecallReply,
+    RefusalReply,
     Release,
     Reply,
-    Store,
-    Taken,
-    Updated,
+    StoreContent,
+    UpdateReply,
 )
 from tests.shares.protocol.both import FILE, ONE, TWO, both_open
 
 
-def opened(directory: HomeMachine, node: NodeId) -> Opened:
+def opened(directory: HomeMachine, node: NodeId) -> FinishOpen:
     (action,) = directory.open(node, FILE, 1, 0.0)
-    assert isinstance(action, Opened)
+    assert isinstance(action, FinishOpen)
     return action
 
 
@@ -60,8 +60,8 @@ def test_a_native_files_user_is_told_what_nobody_wants() -> None:
     (asked,) = cut(directory, 3)
     assert isinstance(asked, Ask)
     assert asked.message == Engage(FILE, 0, 0, cut=3, grant=native.grant)
-    answer = Engaged(FILE, 0, 0, (), ())
-    assert directory.answer(ONE, asked.number, answer, 0.0) == [Taken(2, FILE)]
+    answer = EngageReply(FILE, 0, 0, (), ())
+    assert directory.answer(ONE, asked.number, answer, 0.0) == [FinishReclaim(2, FILE)]
 
 
 def test_with_relaxation_a_cut_waits_for_the_copies_of_who_wants_it_alone() -> None:
@@ -74,11 +74,11 @@ def test_with_relaxation_a_cut_waits_for_the_copies_of_who_wants_it_alone() -> N
     (asked,) = directory.take(FILE, 5, 0.0, 1, 1, ONE)
     assert isinstance(asked, Ask)
     assert (asked.node, asked.message) == (ONE, Invalidate(FILE, 1, 1))
-    answer = Invalidated(FILE, 1, 1, (True,))
+    answer = InvalidateReply(FILE, 1, 1, (True,))
     stale, taken = directory.answer(ONE, asked.number, answer, 0.0)
     assert isinstance(stale, Ask)
     assert (stale.node, stale.message) == (TWO, Invalidate(FILE, 1, 1, Keep.STALE))
-    assert taken == Taken(5, FILE)
+    assert taken == FinishReclaim(5, FILE)
 
 
 def test_what_a_lost_node_wrote_behind_a_cut_comes_too_late() -> None:
@@ -86,10 +86,10 @@ def test_what_a_lost_node_wrote_behind_a_cut_comes_too_late() -> None:
     directory = HomeMachine()
     grant = opened(directory, ONE).grant
     directory.lost(ONE, 0.0)
-    assert cut(directory, 3) == [Taken(2, FILE)]
+    assert cut(directory, 3) == [FinishReclaim(2, FILE)]
     directory.gave(FILE, 2, 0.0)
     late = Release(FILE, 5, 1, (5,), bytes(BLOCK), grant)
-    assert replied(directory.request(ONE, late, 3, 0.0)) == Refused(FILE, 5, 1, (5,))
+    assert replied(directory.request(ONE, late, 3, 0.0)) == RefusalReply(FILE, 5, 1, (5,))
 
 
 def test_versions_before_a_cut_are_never_given_again() -> None:
@@ -102,7 +102,7 @@ def test_versions_before_a_cut_are_never_given_again() -> None:
     assert before is not None
     (asked,) = cut(directory, 3)
     assert isinstance(asked, Ask)
-    directory.answer(ONE, asked.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+    directory.answer(ONE, asked.number, EngageReply(FILE, 0, 0, (), ()), 0.0)
     directory.close(ONE, FILE, 0.0)
     assert directory.gave(FILE, 2, 0.0) == []
     assert directory.record(FILE, 7) is None
@@ -118,10 +118,10 @@ def test_a_file_that_one_node_alone_has_open_is_native_again_after_a_cut() -> No
     before = opened(directory, ONE).grant
     (asked,) = cut(directory, 3)
     assert isinstance(asked, Ask)
-    directory.answer(ONE, asked.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+    directory.answer(ONE, asked.number, EngageReply(FILE, 0, 0, (), ()), 0.0)
     (told,) = directory.gave(FILE, 2, 0.0)
     assert isinstance(told, Ask)
-    assert isinstance(told.message, Native)
+    assert isinstance(told.message, NativeGrant)
     assert told.message.grant > before
     assert directory.native(FILE) == ONE
 
@@ -132,10 +132,10 @@ def test_what_a_native_node_asks_for_waits_for_its_answer_to_engage() -> None:
     opened(directory, ONE)
     (asked,) = directory.request(HOME, Fetch(FILE, ATTRIBUTES, 1, (0,)), 2, 0.0)
     assert isinstance(asked, Ask)
-    assert directory.request(ONE, Own(FILE, 0, 1, (0,), True), 3, 0.0) == []
-    done = directory.answer(ONE, asked.number, Engaged(FILE, 0, 0, (), ((0, 1),)), 0.0)
+    assert directory.request(ONE, Acquire(FILE, 0, 1, (0,), True), 3, 0.0) == []
+    done = directory.answer(ONE, asked.number, EngageReply(FILE, 0, 0, (), ((0, 1),)), 0.0)
     (granted,) = [a.message for a in done if isinstance(a, Reply) and a.node == ONE]
-    assert isinstance(granted, Granted)
+    assert isinstance(granted, Ownership)
     record = directory.record(FILE, 0)
     assert record is not None and (record.owner, record.grant) == (ONE, granted.grant)
 
@@ -143,7 +143,7 @@ def test_what_a_native_node_asks_for_waits_for_its_answer_to_engage() -> None:
 def test_a_file_that_two_nodes_have_open_is_nobodys_after_a_cut() -> None:
     directory = HomeMachine()
     both_open(directory)
-    assert cut(directory, 3) == [Taken(2, FILE)]
+    assert cut(directory, 3) == [FinishReclaim(2, FILE)]
     assert directory.gave(FILE, 2, 0.0) == []
     assert directory.native(FILE) is None
 
@@ -153,9 +153,9 @@ def both_open_one_writes(directory: HomeMachine, blocks: int) -> int:
     both_open(directory)
     versions = (0,) * (blocks + 1)
     granted = replied(
-        directory.request(ONE, Own(FILE, ATTRIBUTES, blocks + 1, versions, False), 5, 0.0)
+        directory.request(ONE, Acquire(FILE, ATTRIBUTES, blocks + 1, versions, False), 5, 0.0)
     )
-    assert isinstance(granted, Granted)
+    assert isinstance(granted, Ownership)
     return granted.grant
 
 
@@ -166,10 +166,10 @@ def taken(directory: HomeMachine, actions: list[Action]) -> list[Message]:
         assert isinstance(ask, Ask) and ask.node == ONE
         about = (FILE, ask.message.first, ask.message.count)
         no = (False,) * ask.message.count
-        answer: Message = Invalidated(*about, no)
+        answer: Message = InvalidateReply(*about, no)
         if isinstance(ask.message, Recall):
             fresh = tuple(ask.message.numbers)
-            answer = Recalled(*about, fresh, bytes(BLOCK * len(fresh)), kept=no)
+            answer = RecallReply(*about, fresh, bytes(BLOCK * len(fresh)), kept=no)
         directory.answer(ONE, ask.number, answer, 0.0)
         found.append(ask.message)
     directory.gave(FILE, 2, 0.0)
@@ -197,27 +197,27 @@ def test_who_has_had_a_file_cut_owns_where_it_ends() -> None:
     for ask in asks:
         assert isinstance(ask, Ask)
         about, no = (FILE, ask.message.first, ask.message.count), (False,) * ask.message.count
-        recalled = Recalled(*about, tuple(ask.message.numbers), bytes(BLOCK), kept=no)
-        answer = recalled if isinstance(ask.message, Recall) else Invalidated(*about, no)
+        recalled = RecallReply(*about, tuple(ask.message.numbers), bytes(BLOCK), kept=no)
+        answer = recalled if isinstance(ask.message, Recall) else InvalidateReply(*about, no)
         directory.answer(ONE, ask.number, answer, 0.0)
     given = [ask for ask in directory.gave(FILE, 2, 0.0) if isinstance(ask, Ask)]
     messages = [ask.message for ask in given]
     assert [(type(m), ask.node, *m.numbers) for ask, m in zip(given, messages, strict=True)] == [
-        (Granted, TWO, ATTRIBUTES),
-        (Granted, TWO, 5, 6, 7, 8),
+        (Ownership, TWO, ATTRIBUTES),
+        (Ownership, TWO, 5, 6, 7, 8),
     ]
     owned = [directory.record(FILE, number) for number in (ATTRIBUTES, 5)]
     assert [record and record.owner for record in owned] == [TWO, TWO]
     # It takes one, and has closed the file, perhaps, before the other came.
-    directory.answer(TWO, given[0].number, Updated(FILE, ATTRIBUTES, 1, (True,)), 0.0)
-    directory.answer(TWO, given[1].number, Updated(FILE, 5, 4, (False,) * 4), 0.0)
+    directory.answer(TWO, given[0].number, UpdateReply(FILE, ATTRIBUTES, 1, (True,)), 0.0)
+    directory.answer(TWO, given[1].number, UpdateReply(FILE, 5, 4, (False,) * 4), 0.0)
     assert [record and record.owner for record in owned] == [TWO, HOME]
 
 
 def test_where_a_file_was_cut_is_given_to_nobody_where_another_waits_for_it() -> None:
     directory = HomeMachine()
     both_open(directory)
-    assert directory.take(FILE, 2, 0.0, 0, 0, TWO) == [Taken(2, FILE)]
+    assert directory.take(FILE, 2, 0.0, 0, 0, TWO) == [FinishReclaim(2, FILE)]
     directory.request(ONE, Fetch(FILE, ATTRIBUTES, 2, (0, 0)), 5, 0.0)
     reply, given = directory.gave(FILE, 2, 0.0)
     assert isinstance(reply, Reply) and reply.node == ONE
@@ -243,8 +243,10 @@ def test_what_a_lost_node_wrote_before_a_cut_is_taken() -> None:
     directory.lost(ONE, 0.0)
     for number in (ATTRIBUTES, 5, 7):
         late = Release(FILE, number, 1, (number,), bytes(BLOCK), grant)
-        assert replied(directory.request(ONE, late, 7, 0.0)) == Refused(FILE, number, 1, (number,))
+        assert replied(directory.request(ONE, late, 7, 0.0)) == RefusalReply(
+            FILE, number, 1, (number,)
+        )
     kept = Release(FILE, 4, 1, (4,), bytes(BLOCK), grant)
     store, reply = directory.request(ONE, kept, 8, 0.0)
-    assert isinstance(store, Store)
-    assert isinstance(reply, Reply) and reply.message == Done(FILE, 4, 1)
+    assert isinstance(store, StoreContent)
+    assert isinstance(reply, Reply) and reply.message == Ack(FILE, 4, 1)

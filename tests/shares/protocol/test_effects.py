@@ -8,41 +8,41 @@ from collections.abc import Iterable
 from typing import get_args
 
 from shares.protocol import (
+    Ack,
     Action,
     Append,
     Ask,
     Carrier,
-    Done,
     FileId,
+    FinishOpen,
+    FinishReclaim,
     Invalidate,
-    Invalidated,
-    Log,
+    InvalidateReply,
+    LogWrite,
     Message,
     NodeId,
-    Opened,
     Replay,
     Reply,
-    Store,
-    Taken,
+    StoreContent,
     Token,
     Update,
-    Updated,
+    UpdateReply,
     answer_of_home,
     perform,
 )
 
 FILE, NODE = FileId(1), NodeId(1)
-DONE = Done(FILE, 0, 1)
-LOG = Log(FILE, 0, 1, 0, b"x")
+DONE = Ack(FILE, 0, 1)
+LOG = LogWrite(FILE, 0, 1, 0, b"x")
 CONTENT = Update(FILE, 0, 1, (0,), b"x", (1,))
 EACH: list[Action] = [
-    Store(NODE, CONTENT),
+    StoreContent(NODE, CONTENT),
     Append(NODE, LOG, 1),
     Replay(FILE, (0,)),
     Reply(NODE, 2, DONE),
     Ask(NODE, 3, DONE),
-    Opened(NODE, 4, FILE, native=True, grant=7),
-    Taken(5, FILE),
+    FinishOpen(NODE, 4, FILE, native=True, grant=7),
+    FinishReclaim(5, FILE),
 ]
 
 
@@ -58,9 +58,9 @@ class Noted:
         return self.follow.pop(type(action).__name__, [])
 
     def store(self, node: NodeId, message: Carrier) -> None:
-        self._note(Store(node, message))
+        self._note(StoreContent(node, message))
 
-    def append(self, node: NodeId, message: Log, token: Token) -> None:
+    def append(self, node: NodeId, message: LogWrite, token: Token) -> None:
         self._note(Append(node, message, token))
 
     def replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None:
@@ -72,11 +72,11 @@ class Noted:
     def ask(self, node: NodeId, number: int, message: Message) -> Iterable[Action]:
         return self._note(Ask(node, number, message))
 
-    def opened(self, opened: Opened) -> Iterable[Action]:
+    def opened(self, opened: FinishOpen) -> Iterable[Action]:
         return self._note(opened)
 
     def taken(self, token: Token, file: FileId) -> Iterable[Action]:
-        return self._note(Taken(token, file))
+        return self._note(FinishReclaim(token, file))
 
 
 def test_each_kind_of_action_is_done_with_all_that_it_says() -> None:
@@ -89,11 +89,13 @@ def test_each_kind_of_action_is_done_with_all_that_it_says() -> None:
 def test_what_comes_of_an_action_is_done_after_all_that_was_wanted_before_it() -> None:
     first, second = Reply(NODE, 8, DONE), Reply(NODE, 9, DONE)
     third = Replay(FILE, None)
-    effects = Noted({"Ask": [first, Taken(6, FILE)], "Opened": [second], "Taken": [third]})
+    effects = Noted(
+        {"Ask": [first, FinishReclaim(6, FILE)], "FinishOpen": [second], "FinishReclaim": [third]}
+    )
     perform(EACH, effects)
-    assert effects.done == [*EACH, first, Taken(6, FILE), second, third]
+    assert effects.done == [*EACH, first, FinishReclaim(6, FILE), second, third]
 
 
 def test_home_keeps_no_copies() -> None:
-    assert answer_of_home(Invalidate(FILE, 0, 2)) == Invalidated(FILE, 0, 2, (False, False))
-    assert answer_of_home(CONTENT) == Updated(FILE, 0, 1, (False,))
+    assert answer_of_home(Invalidate(FILE, 0, 2)) == InvalidateReply(FILE, 0, 2, (False, False))
+    assert answer_of_home(CONTENT) == UpdateReply(FILE, 0, 1, (False,))

@@ -8,24 +8,24 @@ import pytest
 
 from shares.protocol import (
     BLOCK,
+    Ack,
+    Acquire,
     Action,
     Ask,
     Blocks,
-    Done,
     Engage,
-    Engaged,
+    EngageReply,
     Fetch,
     FileId,
-    Granted,
+    FinishOpen,
+    FinishReclaim,
     HomeMachine,
-    Opened,
-    Own,
+    Ownership,
     Push,
     Recall,
-    Recalled,
+    RecallReply,
     Release,
     Reply,
-    Taken,
 )
 from tests.shares.protocol.both import FILE, ONE, TWO, both_open
 
@@ -33,7 +33,7 @@ from tests.shares.protocol.both import FILE, ONE, TWO, both_open
 def closed_natively() -> HomeMachine:
     directory = HomeMachine()
     (opened,) = directory.open(ONE, FILE, 1, 0.0)
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, FinishOpen)
     assert opened.native
     assert directory.close(ONE, FILE, 0.0) == []
     return directory
@@ -52,8 +52,8 @@ def test_a_cut_that_waits_for_a_file_that_is_removed_is_answered() -> None:
     ask = asked(directory.take(FILE, 2, 0.0, 0, 0))
     assert isinstance(ask.message, Engage)
     directory.forget(FILE, 0.0)
-    answer = Engaged(FILE, 0, 0, (), ())
-    assert directory.answer(ONE, ask.number, answer, 0.0) == [Taken(2, FILE)]
+    answer = EngageReply(FILE, 0, 0, (), ())
+    assert directory.answer(ONE, ask.number, answer, 0.0) == [FinishReclaim(2, FILE)]
     assert directory.gave(FILE, 2, 0.0) == []
     assert not directory.files()
 
@@ -62,7 +62,7 @@ def test_a_cut_of_a_removed_file_does_not_wait_for_a_lost_node() -> None:
     directory = closed_natively()
     asked(directory.take(FILE, 2, 0.0, 0, 0))
     directory.forget(FILE, 0.0)
-    assert Taken(2, FILE) in directory.lost(ONE, 0.0)
+    assert FinishReclaim(2, FILE) in directory.lost(ONE, 0.0)
     directory.gave(FILE, 2, 0.0)
     assert not directory.files()
 
@@ -70,12 +70,12 @@ def test_a_cut_of_a_removed_file_does_not_wait_for_a_lost_node() -> None:
 def test_what_waits_behind_a_request_for_a_removed_file_is_answered() -> None:
     directory = HomeMachine()
     both_open(directory)
-    directory.request(ONE, Own(FILE, 0, 1, (0,), True), 3, 0.0)
+    directory.request(ONE, Acquire(FILE, 0, 1, (0,), True), 3, 0.0)
     recall = asked(directory.request(TWO, Fetch(FILE, 0, 1, (0,)), 4, 0.0))
     assert isinstance(recall.message, Recall)
     assert directory.request(TWO, Fetch(FILE, 0, 1, (0,)), 5, 0.0) == []
     directory.forget(FILE, 0.0)
-    answer = Recalled(FILE, 0, 1, (), b"", kept=(False,))
+    answer = RecallReply(FILE, 0, 1, (), b"", kept=(False,))
     actions = directory.answer(ONE, recall.number, answer, 0.0)
     replies = [action for action in actions if isinstance(action, Reply)]
     assert [reply.token for reply in replies] == [4, 5]
@@ -89,7 +89,7 @@ def test_an_answer_that_comes_too_late_brings_a_removed_file_not_back() -> None:
     directory.lost(ONE, 0.0)
     directory.gave(FILE, 2, 0.0)
     directory.forget(FILE, 0.0)
-    assert directory.answer(ONE, ask.number, Engaged(FILE, 0, 0, (), ()), 0.0) == []
+    assert directory.answer(ONE, ask.number, EngageReply(FILE, 0, 0, (), ()), 0.0) == []
     assert not directory.files()
 
 
@@ -98,25 +98,25 @@ def test_of_a_file_that_all_have_closed_nothing_stays_and_its_numbers_only_grow(
     directory, grants, versions = HomeMachine(), [], []
     for _ in range(3):
         (opened,) = directory.open(ONE, FILE, 1, 0.0)
-        assert isinstance(opened, Opened)
+        assert isinstance(opened, FinishOpen)
         asks = asked(directory.open(TWO, FILE, 2, 0.0))
-        directory.answer(ONE, asks.number, Engaged(FILE, 0, 0, (), ()), 0.0)
-        (reply,) = directory.request(ONE, Own(FILE, 0, 1, (0,), True), 3, 0.0)
-        assert isinstance(reply, Reply) and isinstance(reply.message, Granted)
+        directory.answer(ONE, asks.number, EngageReply(FILE, 0, 0, (), ()), 0.0)
+        (reply,) = directory.request(ONE, Acquire(FILE, 0, 1, (0,), True), 3, 0.0)
+        assert isinstance(reply, Reply) and isinstance(reply.message, Ownership)
         grants += [opened.grant, reply.message.grant]
         late = Release(FILE, 0, 1, (0,), bytes(BLOCK), reply.message.grant)
         _, reply = directory.request(ONE, late, 4, 0.0)
-        assert isinstance(reply, Reply) and isinstance(reply.message, Done)
+        assert isinstance(reply, Reply) and isinstance(reply.message, Ack)
         record = directory.record(FILE, 0)
         assert record is not None
         versions.append(record.version)
         native = asked(directory.close(ONE, FILE, 0.0))  # TWO has it alone
-        directory.answer(TWO, native.number, Done(FILE, 0, 0), 0.0)
+        directory.answer(TWO, native.number, Ack(FILE, 0, 0), 0.0)
         directory.close(TWO, FILE, 0.0)
         # What TWO has written home has.
         engage, given = directory.open(ONE, FILE, 5, 0.0)
-        assert isinstance(engage, Ask) and isinstance(given, Opened)
-        directory.answer(TWO, engage.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+        assert isinstance(engage, Ask) and isinstance(given, FinishOpen)
+        directory.answer(TWO, engage.number, EngageReply(FILE, 0, 0, (), ()), 0.0)
         directory.close(ONE, FILE, 0.0)
         directory.lost(ONE, 0.0, left=True)
         assert not directory.files()
@@ -127,18 +127,18 @@ def test_of_a_file_that_all_have_closed_nothing_stays_and_its_numbers_only_grow(
 def test_what_a_lost_node_may_bring_is_known_until_another_has_the_file_alone() -> None:
     directory = HomeMachine()
     both_open(directory)
-    (reply,) = directory.request(ONE, Own(FILE, 0, 1, (0,), True), 3, 0.0)
-    assert isinstance(reply, Reply) and isinstance(reply.message, Granted)
+    (reply,) = directory.request(ONE, Acquire(FILE, 0, 1, (0,), True), 3, 0.0)
+    assert isinstance(reply, Reply) and isinstance(reply.message, Ownership)
     about = (FILE, 0, 1, (0,), bytes(BLOCK))
     directory.request(ONE, Push(*about), 4, 0.0)
     directory.lost(ONE, 0.0)
     directory.close(TWO, FILE, 0.0)
     again = Release(*about, reply.message.grant)
     *_, reply = directory.request(ONE, again, 5, 0.0)
-    assert isinstance(reply, Reply) and isinstance(reply.message, Done)
+    assert isinstance(reply, Reply) and isinstance(reply.message, Ack)
     directory.open(TWO, FILE, 6, 0.0)
     engage = asked(directory.open(ONE, FILE, 7, 0.0))
-    directory.answer(TWO, engage.number, Engaged(FILE, 0, 0, (), ()), 0.0)
+    directory.answer(TWO, engage.number, EngageReply(FILE, 0, 0, (), ()), 0.0)
     directory.close(ONE, FILE, 0.0)
     directory.lost(TWO, 0.0, left=True)
     assert not directory.files()
@@ -154,6 +154,6 @@ def test_of_files_that_rest_where_they_were_alone_the_oldest_are_asked_back(
         for ask in directory.close(ONE, FileId(number), 0.0):
             assert isinstance(ask, Ask) and isinstance(ask.message, Engage)
             assert ask.message.file == number - 10
-            answer = Engaged(ask.message.file, 0, 0, (), ())
+            answer = EngageReply(ask.message.file, 0, 0, (), ())
             directory.answer(ONE, ask.number, answer, 0.0)
     assert list(directory.files()) == list(range(9_990, 10_000))

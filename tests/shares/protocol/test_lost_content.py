@@ -6,20 +6,20 @@ what is in its place."""
 from __future__ import annotations
 
 from shares.protocol import (
+    Acquire,
     Blocks,
     DelayedUpdate,
     Engage,
     Fetch,
     FileId,
-    Granted,
     NodeMachine,
-    Own,
+    Ownership,
     Release,
 )
 
 FILE = FileId(1)
 COPY = Blocks(FILE, 0, 1, (0,), b"", (5,), (False,))
-GRANT = Granted(FILE, 0, 1, (0,), b"", (5,), (False,), (False,), 7)
+GRANT = Ownership(FILE, 0, 1, (0,), b"", (5,), (False,), (False,), 7)
 
 
 def opened() -> NodeMachine:
@@ -28,11 +28,11 @@ def opened() -> NodeMachine:
     return node
 
 
-def asked(node: NodeMachine) -> tuple[Fetch, Own]:
+def asked(node: NodeMachine) -> tuple[Fetch, Acquire]:
     """To read a block, and then to write it."""
     (fetch,) = node.to_read(FILE, 0, 1, 0.0)
     (own,) = node.to_write(FILE, 0, 1, range(0), 0.0)
-    assert isinstance(own, Own)
+    assert isinstance(own, Acquire)
     return fetch, own
 
 
@@ -50,7 +50,7 @@ def test_a_copy_that_finds_no_room_is_not_read_while_the_block_is_asked_for_to_w
 def test_a_grant_that_finds_no_room_is_given_back_without_content() -> None:
     node = opened()
     (own,) = node.to_write(FILE, 0, 1, range(0), 0.0)
-    assert isinstance(own, Own)
+    assert isinstance(own, Acquire)
     node.unstored(own, node.granted(own, GRANT, 0.0))
     assert not node.readable(FILE, 0, 0.0)
     assert node.unwritten(own) == [Release(FILE, 0, 1, (), b"", 7)]

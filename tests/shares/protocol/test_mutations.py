@@ -373,7 +373,7 @@ MUTATIONS = {
         node_machine, "made", "True, False, True, True", "True, False, False, False", MAKES
     ),
     "what was written before home made the file has no grant": Mutation(
-        node_files.File, "granted", "block.grant or grant", "block.grant", REMOVES
+        node_files.NodeFile, "granted", "block.grant or grant", "block.grant", REMOVES
     ),
     "a window writes what others have copies of": Mutation(
         node_machine,
@@ -390,7 +390,7 @@ MUTATIONS = {
         replace(STALLED, log="off", windows=True, blocks=1, between=0.05, holds=5),
     ),
     "a change of times takes nothing from anybody": Mutation(
-        home_records.Taking, "takes", "number == ATTRIBUTES or", "", TIMES
+        home_records.ReclaimRequest, "takes", "number == ATTRIBUTES or", "", TIMES
     ),
     "a cut throws away the block of which a part stays": Mutation(
         home_questions, "questions", "wants.discards(number)", "number >= wants.first", TIMES
@@ -403,7 +403,7 @@ MUTATIONS = {
         NATIVE_CUTS,
     ),
     "a hole throws away what is behind it": Mutation(
-        home_records.Taking, "discards", "< self.kept", "", HOLES
+        home_records.ReclaimRequest, "discards", "< self.kept", "", HOLES
     ),
     "a hole in a native file throws away what is behind it": Mutation(
         home_machine,

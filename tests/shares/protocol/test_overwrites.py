@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from shares.protocol import Block, DelayedUpdate, FileId, Policy, WriteInvalidate
+from shares.protocol import Block, DelayedUpdate, FileId, PushPolicy, WriteInvalidate
 from shares.protocol.overwrites import Overwrites
 from tests.shares.protocol.accesses import VALUE, Access
 from tests.shares.protocol.simulated_home import SimHome
@@ -15,7 +15,7 @@ from tests.shares.protocol.world import World
 OTHER = FileId(2)
 
 
-def waits(policy: type[Policy], steps: list[tuple[str, int]]) -> int:
+def waits(policy: type[PushPolicy], steps: list[tuple[str, int]]) -> int:
     """How many of the steps (W or R, block) had to wait for home."""
     world = World()
     home = SimHome(world)

@@ -7,15 +7,15 @@ from __future__ import annotations
 from math import inf
 
 from shares.protocol import (
+    Acquire,
     Blocks,
     DelayedUpdate,
     FileId,
-    Granted,
     Invalidate,
     Keep,
-    Native,
+    NativeGrant,
     NodeMachine,
-    Own,
+    Ownership,
     WriteUpdate,
 )
 from tests.shares.protocol.accesses import VALUE, Access
@@ -65,7 +65,7 @@ def test_who_writes_what_others_read_stays_the_owner() -> None:
         assert seen >= value - 3
     sent = pair.home.messages
     # The first grant, and one after the first read: from then on the block is lent.
-    assert sent["Own"] == 2
+    assert sent["Acquire"] == 2
     assert sent["Fetch"] < 10
     assert sent["Invalidate"] <= 1
 
@@ -103,7 +103,7 @@ def test_an_old_copy_is_not_what_a_native_file_is_written_on() -> None:
     node.blocks(fetch, Blocks(FILE, 0, 1, (0,), b"", (1,), (False,)), 0.0)
     node.answer(Invalidate(FILE, 0, 1, Keep.STALE), 0.1)
     assert node.readable(FILE, 0, 0.2)
-    node.answer(Native(FILE, 0, 0, 7), 0.3)
+    node.answer(NativeGrant(FILE, 0, 0, 7), 0.3)
     assert not node.readable(FILE, 0, 0.4)
     assert not node.writable(FILE, 0, 0.4)
     assert node.writable(FILE, 0, 0.4, whole=True)
@@ -128,8 +128,8 @@ def test_nothing_is_pushed_with_relaxation() -> None:
     node.open(FILE, WriteUpdate(), False, 5.0)
     node.heard(0.0)
     (own,) = node.to_write(FILE, 0, 2, range(2), 0.0)
-    assert isinstance(own, Own)
-    granted = Granted(FILE, 0, 2, (), b"", (1, 1), (False, True), (True, True), 3)
+    assert isinstance(own, Acquire)
+    granted = Ownership(FILE, 0, 2, (), b"", (1, 1), (False, True), (True, True), 3)
     node.granted(own, granted, 0.0)
     assert node.did_write(FILE, 0, 2, 0.0) == []
     (both,) = node.rights(FILE, range(2), 0.1)

@@ -20,7 +20,7 @@ from shares.protocol import (
     DelayedUpdate,
     FileId,
     Optimal,
-    Policy,
+    PushPolicy,
     WriteInvalidate,
     WriteUpdate,
 )
@@ -30,7 +30,7 @@ from tests.shares.protocol.world import Link, World
 from tests.shares.tree_history import one_tree
 
 
-def often() -> Policy:
+def often() -> PushPolicy:
     """Pushes about every second write, whatever that is good for."""
     count = iter(range(1 << 40))
     return Optimal(lambda file, number: next(count) % 2 == 0)
@@ -49,7 +49,7 @@ class Lively(WriteInvalidate):
         return number % 2 == 0
 
 
-POLICIES: dict[str, Callable[[], Policy]] = {
+POLICIES: dict[str, Callable[[], PushPolicy]] = {
     "write-invalidate": WriteInvalidate,
     "write-update": WriteUpdate,
     "delayed-update": DelayedUpdate,
@@ -98,7 +98,7 @@ def assert_one_memory(plan: Plan) -> Run:
 @pytest.mark.parametrize("log", LOGS)
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_thousands_of_operations_of_three_nodes_are_one_memory(
-    policy: Callable[[], Policy], log: str
+    policy: Callable[[], PushPolicy], log: str
 ) -> None:
     """27,000 in all, with pauses, stalls and partitions that outlast the lease, lost memberships,
     deaths, nodes that leave and full disks."""
@@ -124,7 +124,9 @@ def test_files_that_get_and_lose_names_are_one_memory_and_one_tree(log: str) -> 
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_opens_whose_answers_are_overtaken_leave_one_memory(policy: Callable[[], Policy]) -> None:
+def test_opens_whose_answers_are_overtaken_leave_one_memory(
+    policy: Callable[[], PushPolicy],
+) -> None:
     """What was written under a grant that the late answer knew nothing of was refused."""
     faults = Plan(log="off", faults=("pause", "stall", "break"), lease=inf, between=0.2)
     for seed in range(8):
@@ -133,8 +135,10 @@ def test_opens_whose_answers_are_overtaken_leave_one_memory(policy: Callable[[],
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_content_that_is_asked_for_with_opens_is_one_memory(policy: Callable[[], Policy]) -> None:
-    """Invalidates, Engage and Native come to files whose open is not answered yet."""
+def test_content_that_is_asked_for_with_opens_is_one_memory(
+    policy: Callable[[], PushPolicy],
+) -> None:
+    """Invalidates, Engage and NativeGrant come to files whose open is not answered yet."""
     quiet: dict[str, Any] = {"log": "off", "faults": ("pause", "stall", "break"), "lease": inf}
     for seed in range(8):
         plan = Plan(seed=seed, operations=300, nodes=2 + seed % 2, policy=policy, between=0.1)
@@ -151,7 +155,7 @@ QUIET_CUTS = replace(CUTS, log="off", faults=("pause", "stall", "break"), lease=
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_files_that_are_cut_are_one_memory(policy: Callable[[], Policy]) -> None:
+def test_files_that_are_cut_are_one_memory(policy: Callable[[], PushPolicy]) -> None:
     cuts = 0
     for seed in range(2):
         for each in (CUTS, QUIET_CUTS, replace(CUTS, ahead=True), replace(CUTS, faults=())):
@@ -163,7 +167,7 @@ def test_files_that_are_cut_are_one_memory(policy: Callable[[], Policy]) -> None
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_files_with_holes_are_one_memory(policy: Callable[[], Policy]) -> None:
+def test_files_with_holes_are_one_memory(policy: Callable[[], PushPolicy]) -> None:
     cuts = 0
     for seed in range(2):
         for each in (CUTS, QUIET_CUTS, replace(CUTS, faults=())):

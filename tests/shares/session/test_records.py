@@ -8,24 +8,24 @@ import pytest
 
 from satchel.errors import IntegrityError
 from shares.session.records import (
-    Answer,
-    File,
-    Head,
-    Kind,
-    Operation,
+    BufferedWrite,
+    OpenFileRecord,
+    OperationKind,
+    OperationReply,
     Record,
-    Written,
+    SessionHeader,
+    SessionOperation,
     pack,
     pack_all,
     unpack,
 )
 
 RECORDS: list[Record] = [
-    Head(1, b"editor"),
-    File(3, 7, 2, 11, b"notes"),
-    Written(3, 5, b"dear"),
-    Operation(Kind.WRITE, 3, 0, b"x"),
-    Answer(0, 1, 10, b""),
+    SessionHeader(1, b"editor"),
+    OpenFileRecord(3, 7, 2, 11, b"notes"),
+    BufferedWrite(3, 5, b"dear"),
+    SessionOperation(OperationKind.WRITE, 3, 0, b"x"),
+    OperationReply(0, 1, 10, b""),
 ]
 GOLDEN = bytes.fromhex(
     "09000000 6a50eb40 01 0100656469746f72"

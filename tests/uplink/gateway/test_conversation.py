@@ -4,7 +4,7 @@
 
 import socket
 
-from uplink.gateway.conversation import Conversation
+from uplink.gateway.conversation import ProgramConversation
 
 
 def test_a_body_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
@@ -15,13 +15,13 @@ def test_a_body_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
     ):
         connection, _ = listener.accept()
         with connection:
-            Conversation(connection, lambda exchange: None)
+            ProgramConversation(connection, lambda exchange: None)
             assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_socket_without_a_port_needs_nothing_of_that() -> None:
     ours, its = socket.socketpair()
     with ours, its:
-        Conversation(ours, lambda exchange: None)
+        ProgramConversation(ours, lambda exchange: None)
         its.sendall(b"x")
         assert ours.recv(1) == b"x"

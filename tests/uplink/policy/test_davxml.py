@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from uplink.policy import (
     BadDavXml,
-    Entry,
+    DavEntry,
     ask_for_etags,
     edit_listing,
     read_listing,
@@ -31,8 +31,8 @@ def addresses_in(body: bytes) -> list[str]:
 
 def test_what_a_list_has() -> None:
     assert read_listing(LISTING) == [
-        Entry("/dav/a%20%26b", folder=True),
-        Entry("/dav/a/x&y", etag='"e"', size=7),
+        DavEntry("/dav/a%20%26b", folder=True),
+        DavEntry("/dav/a/x&y", etag='"e"', size=7),
     ]
 
 
@@ -74,16 +74,16 @@ def test_addresses_in_a_long_list_are_found_in_linear_time() -> None:
 
 
 def test_a_held_file_is_listed_with_what_was_asked_for() -> None:
-    held = Entry("/dav/a/new%20file", etag='"held"', size=3)
+    held = DavEntry("/dav/a/new%20file", etag='"held"', size=3)
     entries = read_listing(edit_listing(LISTING, QUESTION, [held]))
-    assert entries[2] == Entry("/dav/a/new%20file", etag='"held"', size=3)
+    assert entries[2] == DavEntry("/dav/a/new%20file", etag='"held"', size=3)
     text = edit_listing(None, QUESTION, [held])
     assert b"displayname" not in text
     assert b"404 Not Found" in text  # for the property that we do not know
 
 
 def test_a_held_file_takes_the_place_of_what_the_service_has() -> None:
-    held = Entry("/dav/a/x%26y", etag='"held"', size=3)
+    held = DavEntry("/dav/a/x%26y", etag='"held"', size=3)
     entries = read_listing(edit_listing(LISTING, b"", [held]))
     assert [entry.etag for entry in entries] == ["", '"held"']
 

@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """When an early answer is true."""
 
-from uplink.policy import Condition, Entry, Knowledge
+from uplink.policy import Condition, DavEntry, Knowledge
 
 
 def knowledge() -> Knowledge:
     made = Knowledge()
     entries = [
-        Entry("/photos/", folder=True),
-        Entry("/photos/1%20a.jpg", etag='"one"'),
-        Entry("/photos/weak.jpg", etag='W/"weak"'),
-        Entry("/photos/sub/", folder=True),
+        DavEntry("/photos/", folder=True),
+        DavEntry("/photos/1%20a.jpg", etag='"one"'),
+        DavEntry("/photos/weak.jpg", etag='W/"weak"'),
+        DavEntry("/photos/sub/", folder=True),
     ]
     made.listed("/photos/", "1", entries)
     return made
@@ -65,12 +65,12 @@ def test_what_a_service_refused_is_doubted_alone() -> None:
 
 def test_a_later_list_counts() -> None:
     known = knowledge()
-    known.listed("/photos/", "1", [Entry("/photos", folder=True)])
+    known.listed("/photos/", "1", [DavEntry("/photos", folder=True)])
     assert known.condition("/photos/1 a.jpg") == Condition()
 
 
 def test_what_was_forgotten_for_want_of_room_is_not_taken_for_absent() -> None:
     made = Knowledge()
-    files = [Entry(f"/d/{number}", etag='"x"') for number in range(25_000)]
-    made.listed("/d/", "1", [*files, Entry("/d", folder=True)])
+    files = [DavEntry(f"/d/{number}", etag='"x"') for number in range(25_000)]
+    made.listed("/d/", "1", [*files, DavEntry("/d", folder=True)])
     assert made.condition("/d/0") is None

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from uplink.policy import (
     BadDescription,
-    Kind,
     Outcome,
+    RequestKind,
     built_in_descriptions,
     read_description,
 )
@@ -20,40 +20,42 @@ WEBDAV = read_description("webdav", built_in_descriptions()["webdav"])
 @pytest.mark.parametrize(
     ("method", "headers", "kind"),
     [
-        ("GET", {}, Kind.READ),
-        ("PROPFIND", {"depth": "1"}, Kind.LISTING),
-        ("PROPFIND", {"depth": "infinity"}, Kind.OTHER),
-        ("PROPFIND", {}, Kind.OTHER),
-        ("PUT", {"content-type": "text/plain"}, Kind.UPLOAD),
-        ("PUT", {"content-range": "bytes 0-1/4"}, Kind.CHANGE),
-        ("PUT", {"if": "(<urn:uuid:1>)"}, Kind.CHANGE),
-        ("MKCOL", {}, Kind.CHANGE),
-        ("OPTIONS", {}, Kind.OTHER),
+        ("GET", {}, RequestKind.READ),
+        ("PROPFIND", {"depth": "1"}, RequestKind.LISTING),
+        ("PROPFIND", {"depth": "infinity"}, RequestKind.OTHER),
+        ("PROPFIND", {}, RequestKind.OTHER),
+        ("PUT", {"content-type": "text/plain"}, RequestKind.UPLOAD),
+        ("PUT", {"content-range": "bytes 0-1/4"}, RequestKind.CHANGE),
+        ("PUT", {"if": "(<urn:uuid:1>)"}, RequestKind.CHANGE),
+        ("MKCOL", {}, RequestKind.CHANGE),
+        ("OPTIONS", {}, RequestKind.OTHER),
     ],
 )
-def test_what_requests_of_webdav_mean(method: str, headers: dict[str, str], kind: Kind) -> None:
+def test_what_requests_of_webdav_mean(
+    method: str, headers: dict[str, str], kind: RequestKind
+) -> None:
     assert WEBDAV.kind(method, headers) is kind
 
 
 @pytest.mark.parametrize(
     ("method", "query", "kind"),
     [
-        ("GET", "", Kind.READ),
-        ("GET", "x-id=GetObject", Kind.READ),
-        ("GET", "list-type=2&prefix=a", Kind.LISTING),
-        ("GET", "prefix=a&list-type=2", Kind.LISTING),
-        ("GET", "acl", Kind.OTHER),
-        ("GET", "X-Amz-Signature=0", Kind.OTHER),
-        ("PUT", "", Kind.UPLOAD),
-        ("PUT", "partNumber=1&uploadId=2", Kind.CHANGE),
-        ("PUT", "tagging", Kind.CHANGE),
-        ("POST", "delete", Kind.CHANGE),
+        ("GET", "", RequestKind.READ),
+        ("GET", "x-id=GetObject", RequestKind.READ),
+        ("GET", "list-type=2&prefix=a", RequestKind.LISTING),
+        ("GET", "prefix=a&list-type=2", RequestKind.LISTING),
+        ("GET", "acl", RequestKind.OTHER),
+        ("GET", "X-Amz-Signature=0", RequestKind.OTHER),
+        ("PUT", "", RequestKind.UPLOAD),
+        ("PUT", "partNumber=1&uploadId=2", RequestKind.CHANGE),
+        ("PUT", "tagging", RequestKind.CHANGE),
+        ("POST", "delete", RequestKind.CHANGE),
     ],
 )
-def test_what_requests_of_s3_mean(method: str, query: str, kind: Kind) -> None:
+def test_what_requests_of_s3_mean(method: str, query: str, kind: RequestKind) -> None:
     s3 = read_description("s3", built_in_descriptions()["s3"])
     assert s3.kind(method, {}, query) is kind
-    assert s3.kind("PUT", {"x-amz-copy-source": "/a/b"}, "") is Kind.CHANGE
+    assert s3.kind("PUT", {"x-amz-copy-source": "/a/b"}, "") is RequestKind.CHANGE
     assert (s3.waits, s3.steps) == (45, ())
 
 

@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""A program's request at a service, and its addresses as the service has them.
+
+A program knows `http://127.0.0.1:8034/cloud/a.txt`, the service `https://cloud.example/dav/a.txt`.
+Both are the path `/a.txt` below the service `cloud`. A program that came by `satchel uplink run
+--namespace` knows the service's own addresses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import urlsplit
+
+from uplink.gateway.accounts import Account
+from uplink.gateway.conversation import HttpExchange
+from uplink.gateway.programs import Program
+from uplink.policy import Description, RequestKind, Signature, read_signature, verified
+from wire import Upstream
+
+
+@dataclass(frozen=True)
+class UplinkRequest:
+    """path: below the service, percent-encoded, with its query; account: None where it cannot be
+    told whose the request is; program: that asks, which takes a look through the processes; helped:
+    whether home helps with the service; prefix: of the program's addresses, before the path"""
+
+    exchange: HttpExchange
+    service: str
+    path: str
+    upstream: Upstream
+    description: Description
+    kind: RequestKind
+    account: Account | None
+    program: Callable[[], Program]
+    prefix: str
+    helped: bool = False
+
+    @property
+    def authorization(self) -> str:
+        return self.exchange.named.get("authorization", "")
+
+    @cached_property
+    def signature(self) -> Signature | None:
+        """Of a request that has to stay as it is."""
+        return read_signature(self.exchange.named)
+
+    @property
+    def host(self) -> str:
+        """That a signature covers; empty where it is the service's."""
+        return self.exchange.named.get("host", "") if self.signature else ""
+
+    @cached_property
+    def trusted(self) -> Account | None:
+        """The account, if what is kept or held for it may be given to this request."""
+        account, exchange = self.account, self.exchange
+        if account is not None and (signature := self.signature) is not None:
+            secret = account.secret
+            told = (exchange.method, exchange.path, exchange.named)
+            return account if secret and verified(signature, secret, *told) else None
+        return account if account is not None and account.accepts(self.authorization) else None
+
+    @property
+    def destination(self) -> str | None:
+        """The path that MOVE and COPY name."""
+        address = self.exchange.named.get("destination")
+        path = urlsplit(address).path if address else ""
+        return path.removeprefix(self.prefix) if path.startswith(self.prefix + "/") else None
+
+    def to_local(self, address: str) -> str:
+        """An address of the service, as the program has to ask for it; others as they are."""
+        bare, base = address.removeprefix(self.upstream.origin), self.upstream.base
+        if bare == base or bare.startswith(base + "/"):
+            return self.prefix + bare.removeprefix(base)
+        return address
+
+    def sent_headers(self) -> list[tuple[str, str]]:
+        """The request's headers with addresses and etags as the service has them; those of a
+        signed one as they are."""
+        if self.signature is not None:
+            return list(self.exchange.headers)
+        aliases = dict(self.account.aliases) if self.account else {}
+        found = []
+        for name, given in self.exchange.headers:
+            value = given
+            if name.lower() == "destination":
+                value = _upstream_address(self, value)
+            elif name.lower() in ("if", "if-match", "if-none-match"):
+                for ours, theirs in aliases.items():
+                    value = value.replace(ours, theirs)
+                value = _TAG.sub(lambda tag: f"<{_upstream_address(self, tag[1])}>", value)
+            found.append((name, value))
+        return found
+
+    def answer_headers(self, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The service's headers with addresses as the program knows them."""
+        host = self.exchange.named.get("host", "127.0.0.1")
+        found = []
+        for name, value in headers:
+            if name.lower() in ("location", "content-location") and "://" in value:
+                local = self.to_local(value)
+                found.append(
+                    (name, value if local == value else f"{self.exchange.scheme}://{host}{local}")
+                )
+            elif name.lower() in ("location", "content-location"):
+                found.append((name, self.to_local(value)))
+            elif name.lower() != "strict-transport-security":
+                found.append((name, value))
+        return found
+
+
+_TAG = re.compile(r"<([^<>]*)>")
+
+
+def _upstream_address(asked: UplinkRequest, address: str) -> str:
+    """An address of ours as the service has it; others, as tokens of locks, as they are."""
+    path = urlsplit(address).path if "://" in address else address
+    if path != asked.prefix and not path.startswith(asked.prefix + "/"):
+        return address
+    return asked.upstream.origin + asked.upstream.base + path.removeprefix(asked.prefix)
