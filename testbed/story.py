@@ -5,7 +5,7 @@
 A person has two services at home: `notes`, which keeps state, and `speech`, which does not. They
 are checkpointed onto a stick. At hotspot A the person works with replicas on the surrogate there,
 moves to hotspot B, where replicas resume from the stick, once more without the stick, goes back by
-the fastest route, loses surrogate A in the middle of the work, goes on with home, and returns.
+the fastest route, loses surrogate A in the middle of the work, continues with home, and returns.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _stands(row: Mapping[str, Any]) -> str:
     if (lag := row.get("lag")) is not None:
         parts.append(f"{lag} operations behind")
     if stalls := row.get("stalls"):
-        parts.append(f"stood still {_stalled(stalls)}")
+        parts.append(f"waited for blocks {_stalled(stalls)}")
     return ", ".join(parts)
 
 
@@ -179,7 +179,7 @@ class Story:
         self.background: subprocess.Popen[bytes] | None = None
 
     def play(self) -> None:
-        """The whole story."""
+        """Play the whole story."""
         self.build()
         self.roles.start()
         self.at_home(SERVICES)
@@ -190,13 +190,13 @@ class Story:
         self.back_home()
 
     def close(self) -> None:
-        """Put everything away."""
+        """End everything and remove its files."""
         for role in [*self.roles.surrogates.values(), self.roles.home]:
             role.stop()
         self.stick.close()
 
     def build(self, services: Sequence[str] = SERVICES) -> None:
-        """Service images and a recording."""
+        """Build the service images and speak a recording."""
         for name in services:
             with self.recorder.step(f"build image {name}", "home") as row:
                 size = built_image(name).disk.stat().st_size
@@ -247,11 +247,11 @@ class Story:
 
     def surrogate_dies(self) -> None:
         """Back at A, which has a cache by now, cut its power in the middle of operations: home's
-        answers go on."""
+        answers continue."""
         self.move("notes", "a", PLANNED)
         self._begin_background("notes", "surrogate lost")
         self._await_rows("notes", 5)
-        with self.recorder.step("surrogate A loses power; home goes on", "hotspot A") as row:
+        with self.recorder.step("surrogate A loses power; home continues", "hotspot A") as row:
             self.roles.surrogates["a"].crash()
             self._await_rows("notes", 15)
             self._end_background()
@@ -280,20 +280,20 @@ class Story:
         self.facts["on_media"] = self.roles.home.command("media", "ls", self.stick.root, "--json")
 
     def session(self, service: str, surrogate: str, *, media: bool) -> None:
-        """Begin to use a service at the hotspot of that surrogate, with a replica there."""
+        """Start a session of a service at the hotspot of that surrogate, with a replica there."""
         with self.recorder.step(f"run {service}", f"surrogate {surrogate.upper()}") as row:
             self.begin(service, media=media)
             brought = self.roles.satchel("move", service, "--to", surrogate, "--json")
             self._note(row.facts, brought)
 
     def begin(self, service: str, *, media: bool) -> None:
-        """Begin to use a service, with home alone."""
+        """Start a session of a service with home alone."""
         where = ["--media", str(self.stick.root)] if media else []
         log = self.work / f"{service}.log"
         self.roles.start_session(service, *where, "--json", log=log)
 
     def move(self, service: str, surrogate: str, mode: str) -> None:
-        """Join the other hotspot, bring up a replica there, with operations going on.
+        """Join the other hotspot, bring up a replica there, while operations run.
 
         Adds to the facts' moves how long that took: until the replica's first response, and
         without the operation itself, for which the median of those after the move stands.
@@ -313,14 +313,16 @@ class Story:
             self._note(row.facts, brought)
             status = self._await_response(service, surrogate)
             first = time.time() - began
-            row.facts["first response from it after"] = f"{first:.1f} s"
+            row.facts["first response after"] = f"{first:.1f} s"
             fetched = dict(status["first_response_bytes"])
             share = self._share(service, fetched)
             row.facts["fetched before it"] = f"{share:.1%} of the stored state"
             stalls = status["stalls"]
             row.facts["route"] = self._route(service)
-            row.facts["stood still"] = _stalled(stalls)
-        with self.recorder.step(f"until its answers of {service} come first", where) as row:
+            row.facts["waited for blocks"] = _stalled(stalls)
+        with self.recorder.step(
+            f"wait until surrogate {surrogate.upper()} answers first", where
+        ) as row:
             if not self._await_leader(service, surrogate, PATIENCE_SECONDS):
                 replicas = self.roles.satchel("status", service, "--json")["replicas"]
                 row.facts[f"after {PATIENCE_SECONDS:g} s:"] = standing(replicas)
@@ -332,7 +334,7 @@ class Story:
         self.moves.append(Move(service, mode, first, warm, fetched, share, *times))
 
     def _route(self, service: str) -> str:
-        """Of the last move, with what was predicted."""
+        """Return the route of the last move, with its predicted and actual time."""
         moves = self.roles.satchel("plan", service, "--history", "--json")["moves"]
         if not moves:
             return "not known yet"
@@ -467,7 +469,7 @@ class Story:
         return self.work / "until"
 
     def stop(self, service: str) -> None:
-        """End the use of a service."""
+        """End the session of a service."""
         self.roles.satchel("stop", service, "--json")
 
     def _workload_failed(self) -> SatchelError:

@@ -71,11 +71,11 @@ def play(port: int, *, once: bool, as_json: bool) -> None:
             show(trial.facts, as_json=True)
         if not once:
             click.echo(
-                f"\nIt goes on at {trial.url}: home executes what you do there, too.", err=True
+                f"\nIt continues at {trial.url}. Home executes every request as well.", err=True
             )
             for name, link in trial.facts["pages"].items():
                 click.echo(f"web page, {name}: {link}", err=True)
-            click.echo(f"look at it: satchel --config {trial.facts['config']} whereis", err=True)
+            click.echo(f"to look at it: satchel --config {trial.facts['config']} whereis", err=True)
             click.echo("Ctrl-C ends it and removes everything but the built image.", err=True)
             ready()
             wait_for(queue.SimpleQueue())

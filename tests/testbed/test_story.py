@@ -12,6 +12,6 @@ def test_of_each_replica_is_told_whether_it_joined_how_far_behind_and_its_stalls
     begun = {"name": "c", "state": "starting", "operation": None, "stalls": None}
     assert standing([home, late, begun]) == (
         "home joined, 0 operations behind; "
-        "b not joined (catching up), 7 operations behind, stood still 12 times, 1.4 s; "
+        "b not joined (catching up), 7 operations behind, waited for blocks 12 times, 1.4 s; "
         "c not joined (starting)"
     )
