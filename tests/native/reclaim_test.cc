@@ -15,11 +15,11 @@
 
 #include "chunkstore/core/os/env.h"
 #include "chunkstore/core/volume/block_map_file.h"
-#include "volumes/plugin/nbdkit_api.h"
-#include "volumes/plugin/volume.h"
 #include "tests/native/forwarding.h"
 #include "tests/native/scratch.h"
 #include "tests/native/sim_disk.h"
+#include "volumes/plugin/nbdkit_api.h"
+#include "volumes/plugin/volume.h"
 
 // What the volume's client for absent blocks would call; here no block is absent.
 extern "C" void nbdkit_error(const char*, ...) { FAIL(); }

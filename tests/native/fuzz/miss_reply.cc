@@ -14,9 +14,9 @@
 #include <thread>
 
 #include "chunkstore/core/format/pack_format.h"
+#include "tests/native/fuzz/require.h"
 #include "volumes/plugin/miss_client.h"
 #include "volumes/plugin/nbdkit_api.h"
-#include "tests/native/fuzz/require.h"
 
 using satchel::fuzz::Require;
 
