@@ -103,9 +103,9 @@ class HomeSettings:
     @property
     def media_keys(self) -> SealKeys:
         """The keys of sealed media that were made here."""
-        from media import MediaApart, SealKeys
+        from media import ConfinedMedium, SealKeys
 
-        return SealKeys(self.data / "media-keys", in_clear=MediaApart)
+        return SealKeys(self.data / "media-keys", in_clear=ConfinedMedium)
 
     @property
     def policy(self) -> RetentionPolicy:

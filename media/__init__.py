@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
-    from media.apart import MediaApart, ReaderGone
+    from media.apart import ConfinedMedium, ReaderGone
     from media.eject import EjectReport, eject_media
     from media.generations import (
         SignedManifest,
@@ -61,12 +61,12 @@ else:
 
 __all__ = [
     "MEDIA_KEY_NAMESPACE",
+    "ConfinedMedium",
     "EjectReport",
     "Fetch",
     "Generation",
     "Layout",
     "Media",
-    "MediaApart",
     "MediaBusy",
     "MediaCheckpoint",
     "MediaInClear",

@@ -3,7 +3,7 @@
 """The engine of a medium in clear, in a process of its own that can do nothing else.
 
 Anybody may have written such a medium, and its indexes, packs and tables are parsed by code in C++.
-So `MediaApart.open` starts a process of `main`. It confines itself to the medium
+So `ConfinedMedium.open` starts a process of `main`. It confines itself to the medium
 (`sandbox.confine`) before it looks at it, and does what it is told. Whoever takes that process over
 has the medium, which was his anyway, and answers that are looked at here: a value of the wrong
 shape is damage.
@@ -171,8 +171,8 @@ class _Channel:
         self._end.close()
 
 
-class MediaApart:
-    """A medium that such a process has open. Thread-safe. See MediaEngine."""
+class ConfinedMedium:
+    """A medium that a confined process has open. Thread-safe. See MediaEngine."""
 
     def __init__(self, root: Path, *, writes: bool = True) -> None:
         """Start the process. Raises OSError."""
@@ -223,7 +223,7 @@ class MediaApart:
             ENGINES_HERE.redescribe(root, uuid, key)
 
     @classmethod
-    def reading(cls, root: Path) -> MediaApart:
+    def reading(cls, root: Path) -> ConfinedMedium:
         """A medium to read only. Raises as `open`, ConfinementImpossible, and ReaderGone after
         START_SECONDS without an answer."""
         return cls._begun(root, False, "open", seconds=START_SECONDS)
@@ -231,7 +231,7 @@ class MediaApart:
     @classmethod
     def _begun(
         cls, root: Path, writes: bool, *call: object, seconds: float | None = None
-    ) -> MediaApart:
+    ) -> ConfinedMedium:
         made = cls(root, writes=writes)
         try:
             made._ask(*call, shape=None, seconds=seconds)

@@ -136,7 +136,7 @@ class ClientSettings:
     def media_keys(self) -> SealKeys:
         """The keys of sealed media that this client opens, with its SSH key where it can."""
         # What talks to the daemon gets by without them.
-        from media import MEDIA_KEY_NAMESPACE, MediaApart, SealKeys
+        from media import MEDIA_KEY_NAMESPACE, ConfinedMedium, SealKeys
 
         verify = partial(
             verify_signer,
@@ -144,7 +144,7 @@ class ClientSettings:
             signer=OWNER,
             namespace=MEDIA_KEY_NAMESPACE,
         )
-        return SealKeys(self.data / "media-keys", (self.home.identity,), verify, MediaApart)
+        return SealKeys(self.data / "media-keys", (self.home.identity,), verify, ConfinedMedium)
 
     @property
     def client_name(self) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from chunkstore import PageRange, Store, encode_places, records_below
-from media import MediaApart, media_uuid
+from media import ConfinedMedium, media_uuid
 from satchel.errors import NotFoundError, SatchelError, StateError, UnavailableError
 from surrogate.fetching import Prior
 from wire import ChunkClient, HttpClient, PeerTimeout, PeerUnreachable, Priority, ReceiveRate
@@ -136,9 +136,9 @@ class MediaSource:
     prior = PLUGGED
 
     def __init__(self, root: Path) -> None:
-        """Raises as MediaApart.reading does."""
+        """Raises as ConfinedMedium.reading does."""
         self.name = f"media-{media_uuid(root).partition('-')[0]}"
-        self._media = MediaApart.reading(root)
+        self._media = ConfinedMedium.reading(root)
         try:
             self.chunks = self._media.chunks()
         except BaseException:

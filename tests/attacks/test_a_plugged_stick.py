@@ -19,7 +19,7 @@ import pytest
 from chunkstore import MediaDamaged
 from chunkstore._native import _core
 from homeserver.media.care import media_contents, recover_media, verify_media
-from media import Media, MediaApart, MediaInClear, ReaderGone, apart, require_sealed
+from media import ConfinedMedium, Media, MediaInClear, ReaderGone, apart, require_sealed
 from media.apart import CHANNELS
 from satchel.errors import IntegrityError, UnavailableError
 from surrogate.fetching.sources import MediaSource
@@ -94,7 +94,7 @@ def take_over(folder: Path, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart, "_START", apart._START.replace("main(", "import taken_over\nmain("))
 
 
-@pytest.mark.parametrize("reader, may", [(MediaApart.reading, []), (MediaApart, ["make"])])
+@pytest.mark.parametrize("reader, may", [(ConfinedMedium.reading, []), (ConfinedMedium, ["make"])])
 def test_its_reader_reads_the_stick_and_does_nothing_else(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, reader: Any, may: list[str]
 ) -> None:
@@ -162,10 +162,10 @@ engine.Media.open = staticmethod(Media.open)
     ],
 )
 def test_what_it_then_says_is_damage_and_nothing_worse(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[MediaApart], object]
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[ConfinedMedium], object]
 ) -> None:
     take_over(short_path, LIES, monkeypatch)
-    media = MediaApart.reading(short_path)
+    media = ConfinedMedium.reading(short_path)
     try:
         with pytest.raises(MediaDamaged):
             ask(media)
@@ -199,7 +199,7 @@ def test_whoever_waits_for_a_reader_that_fails_is_told(
 ) -> None:
     """Whatever the engine makes of the bytes. As many ask at once as the reader has threads."""
     take_over(short_path, FAILS.replace("ERROR", error), monkeypatch)
-    media = MediaApart.reading(short_path)
+    media = ConfinedMedium.reading(short_path)
     try:
         with ThreadPoolExecutor(readers) as pool:
             asked = [pool.submit(media.chunks) for _ in range(readers)]
@@ -219,7 +219,7 @@ def test_a_reader_that_is_killed_is_a_source_that_fails(short_path: Path) -> Non
 
 def test_a_reader_that_hangs_is_silent_and_its_late_answer_is_nobodys(short_path: Path) -> None:
     Media.init(short_path).close()
-    media = MediaApart.reading(short_path)
+    media = ConfinedMedium.reading(short_path)
     os.kill(media._process.pid, signal.SIGSTOP)
     os.waitpid(media._process.pid, os.WUNTRACED)
     with pytest.raises(ReaderGone):
@@ -237,8 +237,8 @@ def test_a_program_that_finds_its_modules_by_itself_has_a_reader_too(short_path:
 import sys
 sys.path[:0] = {[one for one in sys.path if one]}
 from pathlib import Path
-from media import MediaApart
-media = MediaApart.reading(Path({str(short_path)!r}))
+from media import ConfinedMedium
+media = ConfinedMedium.reading(Path({str(short_path)!r}))
 print(media.chunks())
 media.close()
 """
@@ -296,7 +296,7 @@ def test_one_that_was_plugged_in_is_not_even_read(
     bench: Bench, media: Path, elsewhere: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Home and the client use none in clear unasked, and say so before they look."""
-    monkeypatch.setattr(MediaApart, "__init__", None)
+    monkeypatch.setattr(ConfinedMedium, "__init__", None)
     with pytest.raises(MediaInClear):
         require_sealed(media, bench.settings.media_keys)
 
