@@ -181,7 +181,7 @@ def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
 
     @routes.post("/hand-over")
     def hand_over(replica: str) -> Any:
-        """HandedOver: freeze it, so that it can go on elsewhere too."""
+        """HandoverState: freeze it, so that it can go on elsewhere too."""
         return host.replica(replica, tenant).hand_over().to_json()
 
     @routes.get("/touched")

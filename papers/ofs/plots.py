@@ -25,7 +25,7 @@ from papers.ofs.waits import KINDS
 Series = dict[str, dict[str, ReplayResult]]
 """Runs by policy and workload."""
 
-CONTENT = ("Blocks", "Granted", "Recalled", "Flush", "Push", "Update")
+CONTENT = ("Blocks", "Ownership", "RecallReply", "Flush", "Push", "Update")
 """Kinds that carry content; the others are drawn together."""
 
 CONTROL = "control"

@@ -112,7 +112,7 @@ def normalise(response: bytes, operation: Operation) -> bytes:
 
 
 class DesktopPreviewReader:
-    """See `adapters.EarlyReader`: of one raw response, of which each byte is looked at once."""
+    """See `adapters.PreviewReader`: of one raw response, of which each byte is looked at once."""
 
     def __init__(self) -> None:
         self._rest = bytearray()

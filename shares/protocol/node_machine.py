@@ -446,8 +446,8 @@ class NodeMachine:
 
     def answer(self, message: Message, now: float) -> Message:
         """The reply to Invalidate, Recall, Update, Ownership, Engage, NativeGrant; `ahead` comes
-        first. A Recalled is to be filled. Of an Update or a Ownership, the content of the blocks
-        that are kept is to be stored."""
+        first. A RecallReply is to be filled. Of an Update or an Ownership, the content of the
+        blocks that are kept is to be stored."""
         if isinstance(message, Invalidate):
             return invalidate(self._files.get(message.file), message, self._heard)
         if isinstance(message, Recall):

@@ -46,8 +46,8 @@ PING_PONG = (
 def test_write_invalidate_recalls_what_is_read_elsewhere() -> None:
     done = replay(plan(4096, *PING_PONG), "write-invalidate", LINK)
     # The block, and at the close its file's time; the content of both goes home with that.
-    twice = dict.fromkeys(("Own", "Granted", "Recall", "Recalled"), 2)
-    once = dict.fromkeys(("Engage", "Engaged", "Flush", "Done"), 1)
+    twice = dict.fromkeys(("Acquire", "Ownership", "Recall", "RecallReply"), 2)
+    once = dict.fromkeys(("Engage", "EngageReply", "Flush", "Ack"), 1)
     assert done.traffic.messages == once | twice
     assert done.latencies == pytest.approx([0, 0, 0.1, 0.1], abs=SLACK)
     # The other node's program opens the file, thinks for two seconds and waits for the content.
@@ -56,8 +56,8 @@ def test_write_invalidate_recalls_what_is_read_elsewhere() -> None:
 
 def test_optimal_pushes_it_while_the_program_thinks() -> None:
     done = replay(plan(4096, *PING_PONG), OPTIMAL, LINK)
-    twice = dict.fromkeys(("Own", "Granted", "Push", "Done"), 2)
-    assert done.traffic.messages == {"Engage": 1, "Engaged": 1} | twice
+    twice = dict.fromkeys(("Acquire", "Ownership", "Push", "Ack"), 2)
+    assert done.traffic.messages == {"Engage": 1, "EngageReply": 1} | twice
     assert done.latencies == pytest.approx([0, 0, 0.1, 0], abs=SLACK)
 
 
@@ -65,7 +65,7 @@ def test_write_update_pushes_each_write_and_delayed_update_none_before_it_has_le
     writes = (*PING_PONG[:3], (HERE, W, 0, 10), (HERE, W, 0, 10), PING_PONG[3])
     pushed = replay(plan(4096, *writes), "write-update", LINK)
     assert pushed.traffic.messages["Push"] == 3 + 1  # and the time, at the close
-    assert pushed.traffic.messages["Own"] == 3 + 1
+    assert pushed.traffic.messages["Acquire"] == 3 + 1
     assert pushed.latencies == pytest.approx([0, 0, 0.1, 0.1, 0.1, 0], abs=SLACK)
     delayed = replay(plan(4096, *writes), "delayed-update", LINK)
     assert delayed.traffic.messages["Push"] == 0
@@ -85,13 +85,13 @@ def test_size_and_content_are_asked_for_together() -> None:
     made = [(AWAY, W, 0, 10), (HERE, R, 0, 10), (AWAY, W, 10, 10), (HERE, R, 0, 20)]
     done = replay(plan(ABSENT, *made, (HERE, W, 20, 10)), "write-invalidate", LINK)
     assert done.traffic.messages["Fetch"] == 4
-    assert done.traffic.messages["Own"] == 2
+    assert done.traffic.messages["Acquire"] == 2
     assert done.latencies == pytest.approx([0, 0.1, 0.1, 0.1, 0.1], abs=SLACK)
 
 
 def test_what_one_node_makes_and_uses_goes_home_when_it_is_closed() -> None:
     done = replay(plan(ABSENT, (HERE, W, 0, 9000), (HERE, R, 0, 9000)), "write-update", LINK)
-    assert done.traffic.messages == {"Flush": 1, "Done": 1}
+    assert done.traffic.messages == {"Flush": 1, "Ack": 1}
     assert done.traffic.closes == done.traffic.bytes["Flush"] > 9000
     assert done.latencies == [0, 0]
     assert done.opens == pytest.approx(0.1, abs=SLACK)  # it is made at home

@@ -252,8 +252,9 @@ import sys, json
 from pathlib import Path
 from wire import Duplex, ConversationListener
 d = Duplex("caller", lambda payload, reply: reply and reply(payload * 2))
-ConversationListener(Path(sys.argv[1]), lambda hello: (json.dumps(d.pause()).encode(), d,
-json.loads(hello))) print("up", flush=True)
+answer = lambda hello: (json.dumps(d.pause()).encode(), d, json.loads(hello))
+ConversationListener(Path(sys.argv[1]), answer)
+print("up", flush=True)
 sys.stdin.read()
 """
     arguments: Any = [sys.executable, "-c", code, str(short_path / "s")]

@@ -92,7 +92,7 @@ class OldCopy:
 
 
 class BlockCopies:
-    """The blocks of one node: `access.BlocksHere`, and the windows on them. Every method is
+    """The blocks of one node: `access.ContentView`, and the windows on them. Every method is
     called with the lock held, but for those that take it.
 
     logs: gets the replies of home's log for which the current access waits

@@ -6,7 +6,7 @@ Home answers in `shares/home/calls.py`. The bytes are in docs/formats/share-mess
 """
 
 # mypy: disable-error-code="empty-body"
-# Asked and OneWayCall take only the signatures.
+# BlockingCall and OneWayCall take only the signatures.
 
 from __future__ import annotations
 

@@ -121,10 +121,10 @@ def test_a_log_record_of_ten_bytes_takes_less_than_400_on_the_wire(home: Home) -
 
     duplex._send, duplex._frame = sent, came  # type: ignore[attr-defined]
     (session,) = (each for each in home.share.sessions.values() if each.name == "one")
-    before = session.traffic["in", "Log"]
+    before = session.traffic["in", "LogWrite"]
     for turn in range(50):
         one.node.write(first, 20 * turn, b"0123456789")
-    logged = session.traffic["in", "Log"] - before
+    logged = session.traffic["in", "LogWrite"] - before
     assert logged == 50
     per_write = sum(counted) / logged
     print(f"{counted[0] / logged:.0f} bytes to home, {counted[1] / logged:.0f} back")

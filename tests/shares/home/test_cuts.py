@@ -47,7 +47,7 @@ def test_a_cut_calls_home_the_partial_block_alone(
 
     def came() -> int:
         one.hub.attributes(ROOT)  # behind all that the node has said
-        kinds = ("Recalled", "Flush", "Push", "Release")
+        kinds = ("RecallReply", "Flush", "Push", "Release")
         return sum(session.traffic_bytes["in", kind] for kind in kinds)
 
     before = came()
@@ -71,7 +71,7 @@ def test_who_has_had_a_file_cut_writes_it_without_asking(home: LocalHome, handle
         one = home.join("three").node
         first = one.open(file, os.O_RDWR | os.O_TRUNC).number
     one.write(first, 0, b"new")
-    assert one.content.traffic["Own"] == one.content.traffic["Fetch"] == 0
+    assert one.content.traffic["Acquire"] == one.content.traffic["Fetch"] == 0
     assert two.read(second, 0, BLOCK) == one.read(first, 0, BLOCK) == b"new"
     two.write(second, 0, b"old")
     assert one.read(first, 0, BLOCK) == b"old"

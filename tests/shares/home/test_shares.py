@@ -312,7 +312,7 @@ def test_the_status_says_who_is_behind(home: LocalHome) -> None:
     assert by_name["home"]["behind_bytes"] >= 2 * BLOCK
     assert by_name["one"]["behind_blocks"] == 0
     kinds = {entry["kind"] for entry in status["traffic"]}
-    assert {"Own", "Invalidate", "create"} <= kinds
+    assert {"Acquire", "Invalidate", "create"} <= kinds
     assert status["files"][0]["path"] == "file"
 
 

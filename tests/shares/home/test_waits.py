@@ -24,8 +24,8 @@ from tests.waiting import eventually
 
 UID, GID = os.getuid(), os.getgid()
 
-POSTED = frozenset({"Flush", "written", "close", "Log", "Engaged", "ids", "make"})
-"""What a node says without waiting for the answer where the log policy is not `sync`. Engaged
+POSTED = frozenset({"Flush", "written", "close", "LogWrite", "EngageReply", "ids", "make"})
+"""What a node says without waiting for the answer where the log policy is not `sync`. EngageReply
 is its own answer: home says that a file which was closed here is no more."""
 
 

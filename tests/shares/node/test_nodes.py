@@ -482,7 +482,7 @@ def test_what_is_pushed_to_a_file_without_handles_is_read(join: Join, home: Node
         assert fetches(two) == before or turn == 0
         two.release(handle, 0)
         one.write(writer, 0, b"%d!" % turn)
-        assert eventually(lambda: two.content.traffic["Updated"] > turn)  # noqa: B023
+        assert eventually(lambda: two.content.traffic["UpdateReply"] > turn)  # noqa: B023
 
 
 def test_a_file_that_is_idle_for_long_or_removed_is_closed(

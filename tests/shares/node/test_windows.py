@@ -96,7 +96,7 @@ def answers(place: Place, act: Callable[[], object]) -> bool:
 
 def logged(home: NodesHome, node: Node) -> int:
     """How many writes of the node home has been told for its log."""
-    return home.share.sessions[node.hub.node].traffic["in", "Log"]
+    return home.share.sessions[node.hub.node].traffic["in", "LogWrite"]
 
 
 def shared(one: Place, two: Place, content: bytes) -> tuple[int, int]:
