@@ -91,7 +91,7 @@ def test_an_unknown_priority_is_refused(http: HttpClient) -> None:
 def test_a_rate_that_is_no_number_is_refused(rate: str) -> None:
     app = flask.Flask("source")
     request = app.test_request_context(headers={"Satchel-Rate": rate})
-    with request, pytest.raises(RemoteProtocolError, match="no number"):
+    with request, pytest.raises(RemoteProtocolError, match="not a number"):
         requested_rate()
 
 
