@@ -20,7 +20,7 @@ prefetcher preview priority queue range rate readahead recorder refresher relay 
 response run runner semaphore server settings signer space start state stats status upstream version
 view watch
 """
-"""Nouns that mean in Satchel what they mean everywhere."""
+"""Nouns with the same sense in Satchel and elsewhere."""
 
 
 def rows() -> list[tuple[str, str]]:
