@@ -86,15 +86,16 @@ def encode_answers(
     """A record of each, one by one, in order."""
     before: AnswerPreview | None = None
     for answer in answers:
+        preview, before = before, answer if isinstance(answer, AnswerPreview) else None
         if isinstance(answer, LongAnswerStart):
             yield _record(BEGUN_MAGIC, answer.number, b"", b"")
             continue
         magic, payload, checked = RESPONSE_MAGIC, answer.payload, answer.payload
         if isinstance(answer, AnswerPreview):
-            before, magic = answer, EARLY_MAGIC
+            magic = EARLY_MAGIC
         elif answer.long:
             magic, payload, checked = LONG_MAGIC, answer.said, answer.said
-        elif before == AnswerPreview(answer.number, answer.payload):
+        elif preview == AnswerPreview(answer.number, answer.payload):
             magic, payload = SAME_MAGIC, b""
         signature = answer.signature if isinstance(answer, Response) else b""
         signed = _record(SIGNATURE_MAGIC, answer.number, signature, signature) if signature else b""
