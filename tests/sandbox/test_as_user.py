@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.needs import requires
 from tests.sandbox.site import GUEST_MEMORY, MIB
 
-PACKAGES = ("cell", "satchel", "tests/sandbox")
+PACKAGES = ("sandbox", "satchel", "tests/sandbox")
 FILES = ("tests/__init__.py", "tests/waiting.py")
 """All that makes a cell, and the attack on it."""
 
