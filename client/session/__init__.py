@@ -4,7 +4,7 @@
 
 - session: what programs ask of the service; answers: what they get
 - journal: the operations in order, durable before any replica sees them
-- feed: one replica's cursor into the journal; events: what feeds report; assignments: what replicas
+- feed: one replica's cursor into the journal, and what it reports; assignments: what replicas
   do next; endpoints: a replica, as a feed sees it; home: what it is asked
 - pace: how long a replica took of late; reads: to whom goes what changes nothing; sampling: the
   reads that wait

@@ -19,20 +19,12 @@ import enum
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from client.session.events import (
-    AnswerEvent,
-    EarlyAnswerEvent,
-    EventQueue,
-    LongAnswerEvent,
-    LossEvent,
-    ReadsEvent,
-    SendEvent,
-)
 from client.session.pace import BATCH, CatchUp, Pace, Portion
 from replay import AnswerPreview, LongAnswerStart, Operation, Response
 from satchel.aligned_timers import TICK_SECONDS, next_tick
@@ -139,6 +131,106 @@ class Work(Protocol):
     def reads(self, feed: Feed, limit: int) -> Sequence[PendingRead]:
         """Return what this replica is to read now. While an answer is wanted, a second call returns
         the same read."""
+
+
+class Serving(Protocol):
+    """A long answer that feeds serve."""
+
+    def serve(self, feed: Feed, source: Endpoint) -> None:
+        """Return when the replica is not needed or has no more. Raise what `source` raises."""
+
+
+@dataclass(frozen=True)
+class SendEvent:
+    """The feed sends so many bytes to its replica. apart: for reads."""
+
+    feed: Feed
+    size: int
+    apart: bool
+
+
+@dataclass(frozen=True)
+class AnswerEvent:
+    """The replica has answered an operation."""
+
+    feed: Feed
+    response: Response
+
+
+@dataclass(frozen=True)
+class EarlyAnswerEvent:
+    """The replica says what it is going to answer."""
+
+    feed: Feed
+    early: AnswerPreview
+
+
+@dataclass(frozen=True)
+class LongAnswerEvent:
+    """A long answer has begun. answer: set by the handler: the answer that the feed serves,
+    or None if no program waits for it."""
+
+    feed: Feed
+    number: OperationNumber
+    answer: Future[Serving | None] = field(default_factory=Future)
+
+
+@dataclass(frozen=True)
+class ReadsEvent:
+    """The replica has answered these reads, in this order."""
+
+    feed: Feed
+    reads: Sequence[PendingRead]
+    responses: Sequence[Response]
+
+
+@dataclass(frozen=True)
+class LossEvent:
+    """The replica is lost. The last event of its feed."""
+
+    feed: Feed
+    error: SatchelError
+
+
+Event = SendEvent | AnswerEvent | EarlyAnswerEvent | LongAnswerEvent | ReadsEvent | LossEvent
+
+
+class EventQueue:
+    """The events of all feeds of one session, handled one at a time and in order. Thread-safe.
+
+    The queue has no thread. `put` returns when the event has been handled, by this thread or by
+    one that was handling others. So a feed whose replica is quarantined for its answer sends
+    nothing more, and no answer waits for another thread to be scheduled.
+    """
+
+    def __init__(self, lock: threading.RLock, handle: Callable[[Event], None]) -> None:
+        """lock: held while an event is handled. handle: if it fails, the event's feed is lost."""
+        self._lock = lock
+        self._handle = handle
+        self._events: deque[Event] = deque()
+        self._handling = False
+
+    def put(self, event: Event) -> None:
+        """Return when the event has been handled. An event put while one is handled, by the same
+        thread, is handled next."""
+        self._events.append(event)
+        with self._lock:
+            if self._handling:
+                return
+            self._handling = True
+            try:
+                while self._events:
+                    self._handle_one(self._events.popleft())
+            finally:
+                self._handling = False
+
+    def _handle_one(self, event: Event) -> None:
+        try:
+            self._handle(event)
+        except Exception as error:
+            logger.exception("%s", event.feed.name)
+            what = f"{event.feed.name} failed here"
+            event.feed.give_up(SatchelError(what, why=repr(error)))
 
 
 class FeedState(enum.Enum):

@@ -33,17 +33,20 @@ from client.platform.settings import HOME, Policy
 from client.session.answers import Answer, PendingOperation, Tally
 from client.session.assignments import Assignments
 from client.session.comparison import Divergence
-from client.session.events import (
+from client.session.feed import (
+    FINAL,
     AnswerEvent,
     EarlyAnswerEvent,
+    Endpoint,
     Event,
     EventQueue,
+    Feed,
+    FeedState,
     LongAnswerEvent,
     LossEvent,
     ReadsEvent,
     SendEvent,
 )
-from client.session.feed import FINAL, Endpoint, Feed, FeedState
 from client.session.journal import Encode, Journal
 from client.session.long_answer import LongAnswer
 from client.session.provisional import ProvisionalAnswers

@@ -10,8 +10,7 @@ import pytest
 from client.platform.settings import HOME
 from client.session import comparison
 from client.session.comparison import Comparison, Divergence
-from client.session.events import EventQueue
-from client.session.feed import Feed, PendingRead
+from client.session.feed import EventQueue, Feed, PendingRead
 from replay import Operation, Response
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess

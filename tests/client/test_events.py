@@ -5,8 +5,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from client.session.events import Event, EventQueue, LossEvent, SendEvent
-from client.session.feed import Feed, FeedState
+from client.session.feed import Event, EventQueue, Feed, FeedState, LossEvent, SendEvent
 from satchel.errors import SatchelError
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess
