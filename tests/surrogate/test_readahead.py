@@ -146,7 +146,7 @@ def test_what_cannot_be_had_for_long_does_not_end_it(
 ) -> None:
     """A client that is away: when it is back, the machine's next touches lead on."""
     for name, seconds in {
-        "ahead.readahead.PATIENCE_SECONDS": 1.0,
+        "prefetch.readahead.PATIENCE_SECONDS": 1.0,
         "fetching.fetcher.PATIENCE_SECONDS": 1.0,
         "fetching.schedule.RETRY_SECONDS": 0.1,
         "fetching.schedule.RETRY_MOST_SECONDS": 0.1,
