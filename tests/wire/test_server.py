@@ -64,7 +64,7 @@ def test_a_socket_that_answers_is_left_alone(server: Server, client: HttpClient)
 def test_another_kind_of_file_is_left_alone(desk: Desk, short_path: Path) -> None:
     path = short_path / "desk"
     path.write_text("precious")
-    with pytest.raises(ConflictError, match="no socket"):
+    with pytest.raises(ConflictError, match="not a socket"):
         serve(desk.app, path, threads=1, max_body=1)
     assert path.read_text() == "precious"
 
