@@ -43,6 +43,7 @@ from replica import (
 from sandbox import Cells
 from satchel.errors import NotFoundError, SatchelError, StateError
 from satchel.ids import BLOCK_SIZE, OperationNumber, ReplicaId
+from satchel.polling import FAST_POLL_SECONDS
 from volumes import RawBlocks, local_resolver
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,8 @@ SYSTEM_DISK, AGENT_DISK = "disk0", "agent"
 DISK_BOOTS = 4
 """How many times as long a whole disk may take until its service listens: systemd and cloud-init
 start first."""
+
+ENDING_SECONDS = 0.5
 
 RESUME_SECONDS = 120.0
 """How long a checkpoint may take to answer here, where every chunk is at hand."""
@@ -343,3 +346,11 @@ def operation_of(
     """The operation that a recipe's request is. Raises what the adapter raises."""
     payload = adapter.request(request, number=number, time_ns=time_ns, seed=seed)
     return Operation(number, time_ns, seed, payload)
+
+
+def failure_of(replica: Replica) -> str | None:
+    """Return why the machine failed. Its process ends up to ENDING_SECONDS after its sockets."""
+    deadline = time.monotonic() + ENDING_SECONDS
+    while (failure := replica.failure()) is None and time.monotonic() < deadline:
+        time.sleep(FAST_POLL_SECONDS)
+    return failure

@@ -26,7 +26,7 @@ from homeserver.retention import RetentionVerdict, require_policy
 from homeserver.services.doctor import NothingToExamine, diagnose
 from homeserver.services.incoming import IncomingDelta
 from homeserver.services.lease import ServiceLease
-from homeserver.services.machines import CheckpointHints, Machines, PreparedReplica
+from homeserver.services.machines import CheckpointHints, Machines, PreparedReplica, failure_of
 from homeserver.services.records import CheckpointRegistry, ServiceRecord
 from homeserver.services.remote_touches import RemoteTouches
 from homeserver.settings import HomeSettings
@@ -546,7 +546,7 @@ class Service:
                 self._execute(replica)
             failure = replica.failure()
         except SatchelError as error:
-            failure = replica.failure() or str(error)
+            failure = failure_of(replica) or str(error)
         except Exception as error:
             logger.exception("service %s: executing its log failed", self.name)
             failure = repr(error)
