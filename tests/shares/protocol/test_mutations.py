@@ -275,7 +275,11 @@ MUTATIONS = {
         home_machine, "outdated", "sharer in record.sharers - {node}", "sharer in ()", RELAXED
     ),
     "home does not say that a cut makes copies old": Mutation(
-        home_machine.HomeMachine, "_finish", "return [*ahead, Taken", "return [Taken", RELAXED_CUTS
+        home_machine.HomeMachine,
+        "_finish",
+        "return [*ahead, FinishReclaim",
+        "return [FinishReclaim",
+        RELAXED_CUTS,
     ),
     "who has a file cut keeps what it had": Mutation(
         home_questions, "questions", "record.sharers & {wants.by}", "NOBODY", RELAXED_CUTS
