@@ -134,6 +134,7 @@ class MountedShare:
             tree = self._mapped() if map_owner else self._member.node
             session = MountSession(tree, self.mountpoint, options)
             self._member.node.content.pages.serve(session.invalidate)
+            self._member.node.kernel.serve(session.invalidate_entry)
             return session
         except BaseException:
             self._member.close()

@@ -24,6 +24,7 @@ from shares.node.hub.current_hub import CurrentHub
 from shares.node.hub.hub import Hub
 from shares.node.hub.losses import Losses, NodeLoss
 from shares.node.journal.journal import MountJournal
+from shares.node.names.kernel_folders import KernelFolders
 from shares.node.names.last_names import LastNames
 from shares.node.names.local_creations import LocalCreations
 from shares.node.names.names import NameCache
@@ -88,7 +89,9 @@ class Node:
         known = (home, self.names, made, self.uses, content)
         self.handles = files = FileHandles(*known, marks, opener, beat, self.foresight)
         self._attributes = attributes = LatestAttributes(*known, statics, files)
-        self._name_operations(Folders(home, self.names, last, made, self.uses, statics, attributes))
+        self.kernel = kernel = KernelFolders()
+        about_names = (home, self.names, last, made, self.uses, statics, attributes)
+        self._name_operations(Folders(*about_names, kernel))
         self.creation = Creation(*known, last, statics, attributes, opener, files, beat)
         self.create = self.creation.create
         self._allocation = Allocation(home, made, content)
@@ -122,6 +125,7 @@ class Node:
     def close(self) -> None:
         """Give everything back, as far as home is reached, and end the threads. The hub is the
         caller's."""
+        self.kernel.close()
         self._end_threads()
         self.home.limit_wait(CLOSE_SECONDS)
         self.content.limit_wait(CLOSE_SECONDS)

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from shares.node.hub.current_hub import CurrentHub
 from shares.node.hub.hub import NewEntry, RemovedEntry
+from shares.node.names.kernel_folders import KernelFolders
 from shares.node.names.last_names import LastNames
 from shares.node.names.local_creations import LocalCreations
 from shares.node.names.names import NameCache
@@ -40,13 +41,16 @@ class Folders:
         uses: FileUses,
         statics: Statics,
         attributes: LatestAttributes,
+        kernel: KernelFolders,
     ) -> None:
+        self._kernel = kernel
         self._home, self._names, self._last, self._ahead = home, names, last, ahead
         self._uses, self._statics, self._attributes = uses, statics, attributes
 
     def lookup(self, parent: FileId, name: bytes) -> DirEntry:
         entry = self._looked_up(parent, name)
         self._last.used(entry.attributes.file, parent, name)
+        self._kernel.found(parent, entry)
         return entry
 
     def _looked_up(self, parent: FileId, name: bytes) -> DirEntry:
@@ -128,6 +132,7 @@ class Folders:
             if file is not None:
                 self._statics.learn(latest, made.entry.attributes)
             self._ahead.take(own, made.own)
+        self._kernel.found(parent, made.entry)
         return self._attributes.as_here(made.entry)
 
     def unlink(self, parent: FileId, name: bytes) -> None:
@@ -176,6 +181,9 @@ class Folders:
             old, new = (parent, name, now), (new_parent, new_name, made)
             exchanged = bool(flags & EXCHANGE)
             self._last.moved(old[:2], new[:2], exchanged=exchanged)
+            self._kernel.moved(made.entry.attributes.file, new_parent, new_name)
+            if exchanged:
+                self._kernel.moved(replaced, parent, name)
             latest = self._names.moved(mark, old, new, moved, replaced, exchanged=exchanged)
             self._statics.forget(replaced)
             if moved != made.entry.attributes.file:
@@ -187,6 +195,11 @@ class Folders:
         self._home.ask(lambda hub: hub.sync(folder))
 
     def entries(self, folder: FileId) -> list[DirEntry]:
+        entries = self._entries(folder)
+        self._kernel.listed(folder, entries)
+        return entries
+
+    def _entries(self, folder: FileId) -> list[DirEntry]:
         known = self._names.entries(folder)
         if known is not None and all(
             isinstance(now, Attributes) or self._uses.is_open(now) for now in known.values()
