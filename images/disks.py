@@ -168,8 +168,9 @@ def _layout(disk: Path) -> DiskLayout:
     if not layout.partitions:
         raise DiskRefused(
             "this is not a whole disk",
-            why="it has no partitions, so no firmware can start it",
-            fix="name the image of a disk with a boot loader, such as a cloud image",
+            why=f"{layout.lack}, so no firmware can start it",
+            fix="name the image of a disk with a boot loader and sectors of 512 bytes, such as a "
+            "cloud image",
         )
     return layout
 

@@ -1,15 +1,17 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A disk image as a raw file, whether it is raw or qcow2.
+"""A disk image as a raw file, whether it is raw, qcow2, or one of these compressed.
 
 A qcow2 file may name other files of the host as its backing or data file and so carry them off.
-Such a file is refused. So is every other format that is known: most of them may name other files
-too, and as a raw disk none of them would be what its owner means.
+Such a file is refused. So is every other kind of file that is known (images/signatures.py): some of
+them may name other files as well, and as a raw disk none of them would be what its owner means.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import shlex
 import stat
 import struct
@@ -17,7 +19,9 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
+from images.signatures import HEAD_BYTES, TAIL_BYTES, FileKind, Remedy, kind_of
 from satchel import paths
 from satchel.errors import (
     CapacityError,
@@ -28,29 +32,22 @@ from satchel.errors import (
 )
 
 _QCOW2_MAGIC = b"QFI\xfb"
-_OTHERS = (
-    (b"KDMV", 0, "vmdk"),
-    (b"COWD", 0, "vmdk"),
-    (b"# Disk DescriptorFile", 0, "vmdk"),
-    (b"\x7f\x10\xda\xbe", 64, "vdi"),
-    (b"vhdxfile", 0, "vhdx"),
-    (b"conectix", 0, "vpc"),
-    (b"QED\0", 0, "qed"),
-    (b"WithoutFreeSpace", 0, "parallels"),
-    (b"WithouFreSpacExt", 0, "parallels"),
-)
-"""What files of other formats have, where, and what qemu-img calls the format."""
-
-_OLD_QCOW = 1
-_HEADER = struct.Struct(">4sIQ")
-_SIZE_OFFSET = 24
+_HEADER = struct.Struct(">4sIQIIQI")
+"""Magic, version, offset and size of the backing file's name, bits of a cluster, size, encryption.
+docs/interop/qcow2.rst of QEMU."""
+_VERSIONS, _OLD_QCOW = (2, 3), 1
+_CLUSTER_BITS = range(9, 22)
 _SIZE_LIMIT = 1 << 48
-_FEATURES_OFFSET = 72
-_EXTERNAL_DATA_FILE = 1 << 2
-_HEAD_BYTES = 112
+_SNAPSHOTS_OFFSET, _FEATURES_OFFSET, _LENGTH_OFFSET = 60, 72, 100
+_SHORTEST_V2 = 72
+_CORRUPT, _EXTERNAL_DATA_FILE = 1 << 1, 1 << 2
+_BITMAPS_EXTENSION = 0x23852875
 _LEAKS_ONLY = 3
 _TAIL = 500
+_PIECE = 1 << 20
+_HOLE = 1 << 16
 
+logger = logging.getLogger(__name__)
 
 Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 """Runs a program to its end, with its output."""
@@ -62,41 +59,44 @@ class DiskImageInvalid(IntegrityError):
 
 @contextlib.contextmanager
 def raw_view(image: Path, scratch: Path | None = None, *, as_it_is: bool = False) -> Iterator[Path]:
-    """A raw file with the content of `image`: the same file, or a sparse copy of a qcow2 one.
+    """A raw file with the content of `image`: the same file, or a sparse copy of one that is qcow2
+    or compressed.
 
     scratch: where a copy is made; by default the cache folder. It is gone afterwards. as_it_is: it
-    is raw, whatever it begins with. Raises NotFoundError, UsageError for what is neither a file nor
-    a block device, DiskImageInvalid, UnsupportedError for other formats and without qemu-img,
-    CapacityError.
+    is raw, whatever it begins with. What a copy lacks of a qcow2 file is logged. Raises
+    NotFoundError, UsageError unless it is a file or a block device, DiskImageInvalid,
+    UnsupportedError for other kinds of files and without the program that reads one, CapacityError.
     """
     _refuse_what_has_no_size(image)
-    try:
-        with image.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
-    except FileNotFoundError as error:
-        raise NotFoundError(f"no disk image {image}", why=error.strerror or "") from error
-    if as_it_is or not _is_qcow2(image, head):
+    head, kind = (b"", None) if as_it_is else _beginning(image)
+    if not (kind or head.startswith(_QCOW2_MAGIC)):
         yield image
         return
     scratch = scratch or paths.cache_dir()
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="raw-", dir=scratch) as folder:
+        inner = image
+        if kind:
+            inner = _decompress(image, kind, Path(folder))
+            head, kind = _beginning(inner)
+            if kind:
+                raise _refusal(image, kind, f"decompressed, it is {kind.name}")
+        if not _is_qcow2(inner, head):
+            yield inner
+            return
         raw = Path(folder) / "raw"
-        _convert(image, raw, _beside)
+        _convert(inner, raw, _beside)
         yield raw
 
 
 def virtual_size(image: Path) -> int | None:
-    """Bytes of the disk that a qcow2 file is; None of a raw one. Raises as `raw_view` does."""
+    """Return the size of the disk in a qcow2 file, in bytes; None for a raw file. Raises the
+    errors of `raw_view`, and UnsupportedError for a compressed file."""
     _refuse_what_has_no_size(image)
-    with image.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-    if not _is_qcow2(image, head):
-        return None
-    size = int.from_bytes(head[_SIZE_OFFSET : _SIZE_OFFSET + 8], "big")
-    if not 0 < size <= _SIZE_LIMIT:
-        raise DiskImageInvalid(f"cannot read {image}", why=f"its qcow2 header says {size} bytes")
-    return size
+    head, kind = _beginning(image)
+    if kind:
+        raise _refusal(image, kind)
+    return _HEADER.unpack_from(head)[5] if _is_qcow2(image, head) else None
 
 
 def unpack(image: Path, raw: Path, run: Run) -> None:
@@ -107,12 +107,75 @@ def unpack(image: Path, raw: Path, run: Run) -> None:
     _convert(image, raw, run, ("-n", "--target-is-zero"))
 
 
+def _beginning(image: Path) -> tuple[bytes, FileKind | None]:
+    """Its first bytes, and how it is compressed. Other kinds of files are refused."""
+    with image.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+        file.seek(-min(TAIL_BYTES, file.seek(0, os.SEEK_END)), os.SEEK_END)
+        kind = kind_of(head, file.read(TAIL_BYTES))
+    if kind and kind.remedy is not Remedy.DECOMPRESS:
+        raise _refusal(image, kind)
+    return head, kind
+
+
+def _refusal(image: Path, kind: FileKind, why: str = "") -> UnsupportedError:
+    return UnsupportedError(
+        f"cannot read {image} as a disk image",
+        why=why or f"it is {kind.name}, and neither raw nor qcow2",
+        fix=f"{kind.fix(image)}; `satchel-home import --raw` takes it as it is",
+    )
+
+
+def _decompress(image: Path, kind: FileKind, folder: Path) -> Path:
+    """The content of a compressed file, as a sparse file in `folder`."""
+    content = folder / "content"
+    with image.open("rb") as packed, content.open("xb") as out, tempfile.TemporaryFile() as told:
+        try:
+            running = subprocess.Popen(
+                kind.program, stdin=packed, stdout=subprocess.PIPE, stderr=told
+            )
+        except FileNotFoundError as error:
+            raise UnsupportedError(
+                f"cannot read {image}",
+                why=f"it is {kind.name} and there is no {kind.program[0]}",
+                fix=f"install {kind.program[0]}",
+            ) from error
+        with running:
+            assert running.stdout
+            try:
+                _write_sparse(running.stdout, out)
+            except OSError as error:
+                running.kill()
+                what = f"no space for the content of {image} in {folder}"
+                raise CapacityError(what, why=str(error)) from error
+            except BaseException:
+                running.kill()
+                raise
+        told.seek(0)
+        why = _first_line(told.read().decode(errors="replace"))
+    if running.returncode:
+        raise DiskImageInvalid(f"cannot decompress {image}", why=why)
+    return content
+
+
+def _write_sparse(source: IO[bytes], out: IO[bytes]) -> None:
+    zeros = bytes(_HOLE)
+    while piece := source.read(_PIECE):
+        for at in range(0, len(piece), _HOLE):
+            part = piece[at : at + _HOLE]
+            if part == zeros:
+                out.seek(_HOLE, os.SEEK_CUR)
+            else:
+                out.write(part)
+    out.truncate()
+
+
 def _is_qcow2(image: Path, head: bytes) -> bool:
-    """False: raw. Others are refused."""
-    _refuse_other_formats(image, head)
+    """False: raw. Raises DiskImageInvalid for one that is damaged or only a part of a disk."""
     if not head.startswith(_QCOW2_MAGIC):
         return False
-    _refuse_other_files(image, head)
+    _refuse_by_header(image, head)
+    _tell_what_stays(image, head)
     return True
 
 
@@ -130,35 +193,76 @@ def _refuse_what_has_no_size(image: Path) -> None:
         )
 
 
-def _refuse_other_formats(image: Path, head: bytes) -> None:
-    for magic, offset, name in _OTHERS:
-        if head.startswith(magic, offset):
-            raise _other_format(image, name)
-
-
-def _other_format(image: Path, name: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"cannot read {image} as a disk image",
-        why=f"it is {name}, and neither raw nor qcow2",
-        fix=f"convert it: qemu-img convert -f {name} -O qcow2 {shlex.quote(str(image))} DISK.qcow2",
-    )
-
-
-def _refuse_other_files(image: Path, head: bytes) -> None:
-    if len(head) < _HEADER.size:
-        raise DiskImageInvalid(f"cannot read {image}", why="its qcow2 header is cut short")
-    _, version, backing = _HEADER.unpack_from(head)
+def _refuse_by_header(image: Path, head: bytes) -> None:
+    if len(head) < _SHORTEST_V2:
+        raise _not_qcow2(image, "its qcow2 header is cut short")
+    _, version, backing, _, cluster_bits, size, encryption = _HEADER.unpack_from(head)
     if version == _OLD_QCOW:
-        raise _other_format(image, "qcow")
-    features = 0
-    if version >= 3 and len(head) >= _FEATURES_OFFSET + 8:
-        (features,) = struct.unpack_from(">Q", head, _FEATURES_OFFSET)
+        raise _refusal(image, FileKind("qcow", Remedy.CONVERT))
+    if version not in _VERSIONS:
+        raise _not_qcow2(image, f"it begins as qcow2 does, but its version would be {version}")
+    if cluster_bits not in _CLUSTER_BITS:
+        raise _not_qcow2(image, f"its qcow2 header says clusters of 2^{cluster_bits} bytes")
+    if not 0 < size <= _SIZE_LIMIT:
+        raise _not_qcow2(image, f"its qcow2 header says {size} bytes")
+    features = _features(head)[0]
+    path = shlex.quote(str(image))
     if backing or features & _EXTERNAL_DATA_FILE:
         raise DiskImageInvalid(
             f"{image} is only a part of a disk",
             why="it names a backing file or a data file",
-            fix=f"make it whole: qemu-img convert -O qcow2 {shlex.quote(str(image))} WHOLE.qcow2",
+            fix=f"make it whole: qemu-img convert -O qcow2 {path} WHOLE.qcow2",
         )
+    if features & _CORRUPT:
+        raise DiskImageInvalid(
+            f"cannot read {image} as qcow2",
+            why="it is marked as corrupt: a program that used it has found damage in it",
+            fix=f"repair a copy of it: qemu-img check -r all {path}",
+        )
+    if encryption:
+        raise DiskImageInvalid(
+            f"cannot read {image} as qcow2",
+            why="it is encrypted",
+            fix="decrypt it: qemu-img convert --object secret,... -O qcow2; `man qemu-img`",
+        )
+
+
+def _not_qcow2(image: Path, why: str) -> DiskImageInvalid:
+    fix = "if it is a raw disk that begins so by chance: `satchel-home import --raw`"
+    return DiskImageInvalid(f"cannot read {image} as qcow2", why=why, fix=fix)
+
+
+def _features(head: bytes) -> tuple[int, int]:
+    """The incompatible features, and how long the header is. Of a header as long as version 2's."""
+    if _HEADER.unpack_from(head)[1] < 3 or len(head) < _LENGTH_OFFSET + 4:
+        return 0, _SHORTEST_V2
+    features = int.from_bytes(head[_FEATURES_OFFSET : _FEATURES_OFFSET + 8], "big")
+    return features, int.from_bytes(head[_LENGTH_OFFSET : _LENGTH_OFFSET + 4], "big")
+
+
+def _tell_what_stays(image: Path, head: bytes) -> None:
+    """Only the present content of the disk is read."""
+    snapshots = int.from_bytes(head[_SNAPSHOTS_OFFSET : _SNAPSHOTS_OFFSET + 4], "big")
+    for count, name in ((snapshots, "snapshots"), (_bitmaps(head), "dirty bitmaps")):
+        if count:
+            logger.warning(
+                "%s stays as it is with its %s (%d): they are not imported; "
+                "`qemu-img info` lists them",
+                image, name, count,
+            )  # fmt: skip
+
+
+def _bitmaps(head: bytes) -> int:
+    """How many the extensions of the header name."""
+    at = _features(head)[1]
+    while len(head) >= at + 12:
+        kind, length, count = struct.unpack_from(">III", head, at)
+        if kind == 0:
+            break
+        if kind == _BITMAPS_EXTENSION:
+            return int(count)
+        at += 8 + -(-length // 8) * 8
+    return 0
 
 
 def _convert(image: Path, raw: Path, run: Run, options: Sequence[str] = ()) -> None:

@@ -30,12 +30,12 @@ from satchel.progress import Progress
 def command(context: Context, file: Path, name: str, as_it_is: bool, as_json: bool) -> None:
     """Import FILE as the newest version of volume NAME.
 
-    FILE is raw or qcow2; other formats are refused. When the command returns, the volume is
-    durable. Older versions of NAME stay until `forget`. It says how much room the store has used
-    for it, and how much of that at each level of zstd: 0 is raw, and the slower the disk, the
-    higher the level. It also says how many new blocks share their SHA-1 with a different block;
-    they are stored all the same. If the daemon runs, the daemon does it, and leaves room on the
-    disk to machines.
+    FILE is raw or qcow2, or one compressed by xz, gzip, zstd or the like; other kinds of files are
+    refused. When the command returns, the volume is durable. Older versions of NAME stay until
+    `forget`. It says how much room the store has used for it, and how much at each level of zstd: 0
+    is raw, and the slower the disk, the higher the level. It also counts new blocks that share
+    their SHA-1 with another. If the daemon runs, it does this, and leaves room on the disk to
+    machines.
     """
     check_name(name, "volume")
 

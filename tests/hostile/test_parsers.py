@@ -43,6 +43,7 @@ from images import (
 )
 from images.partitions import read_layout
 from images.recipe import SHIPPED
+from images.signatures import kind_of
 from media import media_uuid
 from replay.batch import (
     answers_in,
@@ -165,6 +166,9 @@ GPT = (
 )  # fmt: skip
 
 PARSERS = [
+    Parser(
+        "file-kind", lambda data: kind_of(data, data[-512:]), (), b"<!-- a --> <!-- b --> <html>"
+    ),
     Parser("partitions", lambda data: read_layout(io.BytesIO(data)), (), GPT),
     Parser("json", loads, (RemoteProtocolError,), b'{"a":[1,2.5,null,"\\ud800x"]}'),
     *(

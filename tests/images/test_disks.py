@@ -7,6 +7,7 @@ One that starts is in tests/client/test_whole_disk.py.
 
 import dataclasses
 import json
+import lzma
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from images.partitions import DiskLayout, read_layout
 from images.recipe import RecipeInvalid
 from replay import agent_program
 from sandbox import Cells
-from satchel.errors import NotFoundError, SatchelError
+from satchel.errors import NotFoundError, SatchelError, UnsupportedError
 from tests.images.small_disk import GPT, MBR, MIB, WITH_SYSTEM, small_disk
 from tests.needs import requires
 
@@ -146,8 +147,58 @@ def with_backing_file(folder: Path) -> Path:
     return path
 
 
+def with_bytes(content: bytes, at: int) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        path = folder / "a.raw"
+        path.write_bytes(bytes(at) + content)
+        with path.open("r+b") as file:
+            file.truncate(2 * MIB)
+        return path
+
+    return make
+
+
+def with_large_sectors(folder: Path) -> Path:
+    """A disk with 4096-byte sectors, whose table is eight times as far from the start."""
+    path = small_disk(folder / "b.raw")
+    table = path.read_bytes()[: 4 * 512]
+    large = folder / "a.raw"
+    protective = table[:512].ljust(4096, b"\0")
+    large.write_bytes(protective + table[512:1024].ljust(4096, b"\0") + table[1024:])
+    return large
+
+
+def cut_short(folder: Path) -> Path:
+    path = small_disk(folder / "a.raw")
+    with path.open("r+b") as file:
+        file.truncate(2 * MIB)
+    return path
+
+
+def with_damaged_gpt(folder: Path) -> Path:
+    path = small_disk(folder / "a.raw")
+    with path.open("r+b") as file:
+        file.seek(512)
+        file.write(bytes(8))
+    return path
+
+
+def compressed(folder: Path) -> Path:
+    path = folder / "a.raw"
+    path.write_bytes(lzma.compress(bytes(MIB)))
+    return path
+
+
 REFUSED: dict[str, tuple[Callable[[Path], Path], type[SatchelError], str]] = {
-    "no-table": (without_partitions, DiskRefused, "it has no partitions"),
+    "no-table": (without_partitions, DiskRefused, r"one file system \(ext\) without a partition"),
+    "large-sectors": (with_large_sectors, DiskRefused, "counts in sectors of 4096 bytes"),
+    "luks": (with_bytes(b"LUKS\xba\xbe", 0), DiskRefused, r"an encrypted volume \(LUKS\) without"),
+    "iso": (with_bytes(b"CD001", 0x8001), DiskRefused, "the image of a CD or DVD"),
+    "zeros": (with_bytes(b"", 0), DiskRefused, "it begins with zeros only"),
+    "text": (with_bytes(b"notes", 0), DiskRefused, "it has no partitions"),
+    "cut-short": (cut_short, DiskRefused, "reach beyond its end"),
+    "damaged-gpt": (with_damaged_gpt, DiskRefused, r"\(GPT\) is damaged or empty"),
+    "compressed": (compressed, UnsupportedError, "it is compressed by xz"),
     "no-loader": (
         lambda folder: small_disk(folder / "a.raw", code=b""),
         DiskRefused,
