@@ -91,8 +91,7 @@ class _Scene:
         for process in reversed(self._running):
             process.terminate()
             process.wait(timeout=PATIENCE_SECONDS)
-        for role in (*self.roles.surrogates.values(), self.roles.home):
-            role.stop()
+        self.roles.stop()
 
 
 @contextlib.contextmanager

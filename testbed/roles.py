@@ -58,6 +58,7 @@ class Role:
         self.serving: Sequence[str] = ()
         self._sshd: Sshd | None = None
         self._daemon: subprocess.Popen[bytes] | None = None
+        self._ending = False
 
     @property
     def page(self) -> str:
@@ -76,7 +77,12 @@ class Role:
         return self._daemon.pid
 
     def start(self, name: str, authorized: Sequence[str]) -> None:
-        """Start the sshd and the daemon; returns when the daemon answers at the socket `name`."""
+        """Start the sshd and the daemon. Return when the daemon answers at the socket `name`."""
+        self.begin(authorized)
+        self.await_up(name)
+
+    def begin(self, authorized: Sequence[str]) -> None:
+        """Start the sshd and the daemon, and do not wait for the daemon."""
         self._sshd = Sshd.start(
             self.folder / "sshd",
             authorized=authorized,
@@ -86,6 +92,11 @@ class Role:
             door=self.argv("door"),
         )
         self._daemon = self.host.popen(self.argv("serve", *self.serving), log=self.log)
+        self._ending = False
+
+    def await_up(self, name: str) -> None:
+        """Wait until the daemon answers at the socket `name`. Raise UnavailableError if it ends."""
+        assert self._daemon is not None
         await_up(self.program, self._daemon, lambda: listens(self.run_dir / name), self.log)
 
     def end(self, number: signal.Signals) -> int:
@@ -98,11 +109,19 @@ class Role:
 
     def stop(self) -> None:
         """End the daemon and the sshd in an orderly way."""
+        self.ask_to_end()
         if self._daemon:
-            self.end(signal.SIGTERM)
+            self._daemon.wait(timeout=START_SECONDS)
+            self._daemon = None
         if self._sshd:
             self._sshd.stop()
             self._sshd = None
+
+    def ask_to_end(self) -> None:
+        """Send the daemon SIGTERM if it runs, once, and do not wait."""
+        if self._daemon and not self._ending:
+            self._daemon.terminate()
+            self._ending = True
 
     def crash(self) -> None:
         """Cut the power of the host: every process is gone at once, and with it every mount and
@@ -169,12 +188,24 @@ class Roles:
 
         allowed_signers: the line that home's owner is known by
         """
-        self.home.start("home.sock", [self.identity.public])
-        for role in self.surrogates.values():
-            role.start("surrogate.sock", [self.identity.public])
+        sockets = {self.home: "home.sock"} | dict.fromkeys(
+            self.surrogates.values(), "surrogate.sock"
+        )
+        for role in sockets:
+            role.begin([self.identity.public])
+        for role, name in sockets.items():
+            role.await_up(name)
         signers = self.client_config.with_name("allowed_signers")
         signers.write_text(allowed_signers + "\n")
         self._write_client_config()
+
+    def stop(self) -> None:
+        """End every daemon and sshd that runs, all at the same time."""
+        roles = (self.home, *self.surrogates.values())
+        for role in roles:
+            role.ask_to_end()
+        for role in roles:
+            role.stop()
 
     def restart_surrogate(self, name: str, *, empty: bool) -> None:
         """Start a surrogate again, if `empty` with nothing but its keys."""

@@ -191,8 +191,7 @@ class Story:
 
     def close(self) -> None:
         """End everything and remove its files."""
-        for role in [*self.roles.surrogates.values(), self.roles.home]:
-            role.stop()
+        self.roles.stop()
         self.stick.close()
 
     def build(self, services: Sequence[str] = SERVICES) -> None:

@@ -173,8 +173,7 @@ class Trial:
         with self._step("put everything away", "3 s"), contextlib.suppress(Exception):
             if self.url:
                 self._roles.satchel("stop", SERVICE, "--json")
-        for role in (*self._roles.surrogates.values(), self._roles.home):
-            role.stop()
+        self._roles.stop()
         self._bed.close()
 
     @contextlib.contextmanager

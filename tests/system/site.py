@@ -283,8 +283,7 @@ class Site:
             session.wait(PATIENCE_SECONDS)
         self.mend_home()
         left = self.left_by_sessions()
-        for role in (self.home, *self.spots.values()):
-            role.stop()
+        self.roles.stop()
         for mount in self._mounts:
             subprocess.run(["umount", mount], check=True)
         left += self.left_anywhere()
