@@ -89,6 +89,7 @@ def test_a_machine_moves_between_the_drivers(
     agent.close()
 
 
+@pytest.mark.nightly
 def test_a_first_boot_from_files_that_only_root_can_read(
     libvirt_site: QemuSite, boot_files: Boot, short_path: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_first_boot_from_files_that_only_root_can_read(
     assert all(path.stat().st_uid == 0 for path in files.values())
 
 
+@pytest.mark.nightly
 def test_the_process_is_confined(libvirt_site: QemuSite, short_path: Path) -> None:
     """A user and a group of its own, no capability, QEMU's filter and the launcher's, libvirt's
     mount namespace; and nothing of ours that it could replace."""
@@ -146,6 +148,7 @@ def test_the_process_is_confined(libvirt_site: QemuSite, short_path: Path) -> No
     assert done.returncode != 0
 
 
+@pytest.mark.nightly
 def test_the_console_is_there_and_kept(
     libvirt_site: QemuSite, libvirtd: Libvirtd, checkpoint: Path
 ) -> None:
@@ -159,6 +162,7 @@ def test_the_console_is_there_and_kept(
     agent.close()
 
 
+@pytest.mark.nightly
 def test_a_libvirt_that_was_killed_finds_its_domains(
     libvirt_site: QemuSite, libvirtd: Libvirtd, short_path: Path
 ) -> None:
@@ -181,6 +185,7 @@ def test_a_libvirt_that_was_killed_finds_its_domains(
     assert eventually(lambda: name not in listed(libvirtd))
 
 
+@pytest.mark.nightly
 def test_a_machine_without_its_owner_is_adopted(
     libvirt_site: QemuSite, libvirtd: Libvirtd, checkpoint: Path, short_path: Path
 ) -> None:
@@ -206,6 +211,7 @@ def test_a_machine_without_its_owner_is_adopted(
     assert eventually(lambda: not listed(libvirtd))
 
 
+@pytest.mark.nightly
 def test_an_operator_suspends_resumes_and_destroys(
     libvirt_site: QemuSite, libvirtd: Libvirtd
 ) -> None:
@@ -226,6 +232,7 @@ def test_an_operator_suspends_resumes_and_destroys(
     machine.stop()
 
 
+@pytest.mark.nightly
 def test_a_failed_start_says_why_and_leaves_nothing(
     libvirt_site: QemuSite, libvirtd: Libvirtd, boot_files: Boot, short_path: Path
 ) -> None:
@@ -241,6 +248,7 @@ def test_a_failed_start_says_why_and_leaves_nothing(
         machine.load(short_path / "bad-state")
 
 
+@pytest.mark.nightly
 def test_auto_takes_libvirt_where_a_machine_starts(libvirtd: Libvirtd, short_path: Path) -> None:
     driver, line = choose_driver("auto", short_path, libvirtd.driver(short_path))
     assert isinstance(driver, LibvirtDriver), line
@@ -249,6 +257,7 @@ def test_auto_takes_libvirt_where_a_machine_starts(libvirtd: Libvirtd, short_pat
     assert list(short_path.iterdir()) == []
 
 
+@pytest.mark.nightly
 def test_auto_takes_qemu_where_others_cannot_enter(libvirtd: Libvirtd, short_path: Path) -> None:
     run = short_path / "run"
     driver, line = choose_driver("auto", run, libvirtd.driver(run))
@@ -257,6 +266,7 @@ def test_auto_takes_qemu_where_others_cannot_enter(libvirtd: Libvirtd, short_pat
     assert stat.S_IMODE(short_path.stat().st_mode) == 0o700
 
 
+@pytest.mark.nightly
 def test_auto_takes_qemu_where_no_libvirt_answers(short_path: Path) -> None:
     nobody = Daemon(f"qemu+unix:///system?socket={short_path}/none")
     driver, line = choose_driver("auto", short_path, LibvirtDriver(short_path, nobody))
@@ -264,6 +274,7 @@ def test_auto_takes_qemu_where_no_libvirt_answers(short_path: Path) -> None:
     assert "a libvirt that answers" in line
 
 
+@pytest.mark.nightly
 def test_a_device_state_is_sent_to_the_machine_alone(
     libvirt_site: QemuSite, short_path: Path
 ) -> None:

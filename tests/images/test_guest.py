@@ -101,6 +101,7 @@ def test_the_guest_is_quiet_and_runs_its_service_as_a_user(short_path: Path) -> 
         assert "vda / ext4 rw,noatime" in guest.shell("cat /proc/mounts").replace("/dev/", "")
 
 
+@pytest.mark.nightly
 def test_speech_understands_every_phrase_and_forgets_it(short_path: Path) -> None:
     image = built_image("speech")
     sounds = {phrase: speak(phrase) for phrase in PHRASES}
