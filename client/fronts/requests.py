@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from satchel.targets import is_declared
+
 KEPT_BYTES = 16 << 20
 """Of requests that may be sent again, all together; those beyond are only told."""
 
@@ -27,7 +29,8 @@ _ONLY_READ = frozenset(("GET", "HEAD", "OPTIONS"))
 class FrontRequest:
     """One request. port: of the guest. at: when it began to go there, in seconds since 1970. data:
     as it went; None where it is not kept. answered: when its answer was whole here; begun: a part
-    of that has come; resent: its connection has sent it again."""
+    of that has come; resent: its connection has sent it again; upgrades: it asks for another
+    protocol."""
 
     port: int
     method: str
@@ -37,6 +40,7 @@ class FrontRequest:
     answered: float | None = None
     begun: bool = False
     resent: bool = False
+    upgrades: bool = False
 
     @property
     def changes(self) -> bool:
@@ -116,10 +120,7 @@ class FrontRequests:
         self._bytes = sum(len(request.data or b"") for request in self._known)
 
     def _is_idempotent(self, request: FrontRequest) -> bool:
-        path = request.target.partition("?")[0]
-        if "%" in path or ".." in path:
-            return False
         return any(
-            request.method == method and (path == below or path.startswith(below.rstrip("/") + "/"))
+            request.method == method and is_declared(request.target, below)
             for method, below in self._declared
         )

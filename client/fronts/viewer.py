@@ -29,7 +29,9 @@ NO_SECURITY = 1
 MAX_KEYS = 256
 """That a viewer holds down at once; of more than that the first one is let go."""
 PIECE = 1 << 16
-"""Of a text that is passed over."""
+"""Of a clipboard that is passed over."""
+MAX_CLIPBOARD = 64 << 20
+"""Bytes. A larger one ends the connection: its length is taken for an error."""
 TITLE = b"Satchel"
 
 
@@ -137,11 +139,17 @@ class Viewer:
             incremental, *area = struct.unpack(">BHHHH", self._take(9))
             self._ask((area[0], area[1], area[2], area[3]), screen, incremental=bool(incremental))
         elif kind == CUT_TEXT:
-            (size,) = struct.unpack(">3xI", self._take(7))
-            while size:  # a desktop has a clipboard of its own
-                size -= len(self._take(min(size, PIECE)))
+            self._pass_over(abs(struct.unpack(">3xi", self._take(7))[0]))
         else:
             raise UsageError(f"a viewer says {kind}, which is not a message")
+
+    def _pass_over(self, size: int) -> None:
+        """Read a clipboard, which is not used: a desktop has its own. The extended clipboard's
+        length is negative, and is the size all the same."""
+        if size > MAX_CLIPBOARD:
+            raise UsageError(f"a viewer's clipboard has {size} bytes", why=f"over {MAX_CLIPBOARD}")
+        while size:
+            size -= len(self._take(min(size, PIECE)))
 
     def _set_format(self, data: bytes) -> None:
         with self._desktop.changed:

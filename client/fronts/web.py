@@ -3,14 +3,16 @@
 """The front `http` of a carried service: `tcp`, for which pages of other sites are refused.
 
 Each request of a connection is looked at before it goes on (wire/http/sites.py), and its bytes
-are passed as they came. Behind a request with `Upgrade` (a WebSocket) they may be anything. A page
-of another site cannot make one: its Origin is refused, and a browser lets no script set that
-header; nor does it use such a connection for other requests.
+are passed as they came, so a request that two readers may understand differently is refused. Behind
+an answer 101 to a request with `Upgrade` (a WebSocket) the bytes may be anything. A page of another
+site cannot make one: its Origin is refused, and a browser lets no script set that header; nor does
+it use such a connection for other requests.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import deque
 
@@ -19,10 +21,13 @@ import h11
 from client.fronts.requests import FrontRequest, FrontRequests
 from replay import StreamRefused
 from satchel.errors import AccessError, SatchelError, UsageError
+from satchel.targets import split_target
 from wire import ErrorReport, refuse_other_sites
 
 MAX_HEAD = 64 << 10
 """Bytes of a request's line and headers."""
+
+_ODD_LINE = re.compile(rb"\r(?!\n)|(?<!\r)\n|\n[ \t]")
 
 _REASONS = {400: "Bad Request", 403: "Forbidden"}
 
@@ -46,43 +51,54 @@ class HttpGuard:
         self._parser = _parser()
         self._held = bytearray()
         self._head_passed = False
+        self._fresh = True  # nothing of a request has come
         self._anything = False
 
     def to_guest(self, data: bytes) -> bytes:
         """See Guard. What is no HTTP request is refused as well."""
-        if self._anything or not data:
-            return data
+        if self._anything:
+            passed, self._held = bytes(self._held + data), bytearray()
+            return passed
         self._held += data
         try:
-            self._parser.receive_data(data)
-            return self._look()
+            return self._look(data) if data else b""
         except h11.RemoteProtocolError as error:
             raise _refused(UsageError("this is not an HTTP request", why=str(error))) from error
         except SatchelError as error:
             raise _refused(error) from error
 
-    def _look(self) -> bytes:
+    def _look(self, data: bytes) -> bytes:
         passed = bytearray()
+        self._read(data)
         while self._held:
             event = self._parser.next_event()
+            rest = self._parser.trailing_data[0]
             if isinstance(event, h11.Request):
-                self._check(event)
+                self._check(event, bytes(self._held[: len(self._held) - len(rest)]))
             elif event is h11.NEED_DATA:
                 if self._head_passed:
                     passed += self._pass(len(self._held))
                 break
             elif isinstance(event, h11.EndOfMessage):
-                rest = self._parser.trailing_data[0]
-                passed += self._pass(len(self._held) - (0 if self._anything else len(rest)))
-                self._parser, self._head_passed = _parser(), False
+                passed += self._pass(len(self._held) - len(rest))
+                self._parser, self._head_passed, self._fresh = _parser(), False, True
                 self._sending = None
-                if self._held:
-                    self._parser.receive_data(rest)
+                self._read(rest)
         return bytes(passed)
 
-    def _check(self, request: h11.Request) -> None:
-        if not request.http_version.startswith(b"1."):
-            raise UsageError("this is not an HTTP request", why="it is of another version than 1")
+    def _read(self, data: bytes) -> None:
+        """Empty lines before a request do not count (RFC 9112, 2.2)."""
+        if self._fresh:
+            while self._held.startswith(b"\r\n"):
+                del self._held[:2]
+            if bytes(self._held) in (b"", b"\r"):
+                return
+            data, self._fresh = bytes(self._held), False
+        self._parser.receive_data(data)
+
+    def _check(self, request: h11.Request, head: bytes) -> None:
+        if why := _ambiguity(request, head):
+            raise UsageError("this is not an HTTP request", why=why)
         fields: dict[str, list[str]] = {}
         for name, value in request.headers:
             fields.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
@@ -91,13 +107,16 @@ class HttpGuard:
             values = fields.get(name.lower())
             return None if values is None else ", ".join(values)
 
-        refuse_other_sites(self._port, request.method.decode("latin-1"), header)
+        method, target = request.method.decode("latin-1"), request.target.decode("latin-1")
+        authority, target = split_target(target)
+        if authority is not None and fields.get("host") != [authority]:
+            fields.setdefault("host", []).append(authority)
+        refuse_other_sites(self._port, method, header)
         self._head_passed = True
-        self._anything = "upgrade" in fields
-        self._sending = self._requests.begin(
-            self._guest_port, request.method.decode("latin-1"), request.target.decode("latin-1")
-        )
-        self._waiting.append(self._sending)
+        self._sending = self._requests.begin(self._guest_port, method, target)
+        self._sending.upgrades = "upgrade" in fields
+        if not self._unknown:
+            self._waiting.append(self._sending)
 
     def _pass(self, count: int) -> bytes:
         taken = bytes(self._held[:count])
@@ -154,6 +173,7 @@ class HttpGuard:
         while not isinstance(event := self._answer.next_event(), h11.EndOfMessage):
             if event in (h11.NEED_DATA, h11.PAUSED) or isinstance(event, h11.ConnectionClosed):
                 if self._answer.their_state is h11.SWITCHED_PROTOCOL:
+                    self._anything = request.upgrades
                     self._know_nothing()
                 return None
             if isinstance(event, h11.Response) and (size := _body_size(event, request.method)):
@@ -167,6 +187,23 @@ class HttpGuard:
         self._unknown = True
         while self._waiting:
             self._waiting.popleft().answered = time.time()
+
+
+def _ambiguity(request: h11.Request, head: bytes) -> str:
+    """Return why another reader may find other requests in the same bytes; empty if none does.
+    h11 refuses the other ways."""
+    names = {name for name, _ in request.headers}
+    if _ODD_LINE.search(head):
+        return "a line ends or continues in an obsolete way"
+    if request.http_version not in {b"1.1", b"1.0"}:
+        return "it is of another version than 1.0 and 1.1"
+    if request.method == b"CONNECT":
+        return "a service makes no tunnels"
+    if b"transfer-encoding" in names and b"content-length" in names:
+        return "it has two lengths"
+    if b"transfer-encoding" in names and request.http_version == b"1.0":
+        return "HTTP/1.0 has no chunks"
+    return ""
 
 
 def _body_size(answer: h11.Response, method: str) -> int:

@@ -24,6 +24,7 @@ from replay.adapters.adapter import RequestTemplate
 from replay.operations import MAX_PAYLOAD, Operation
 from replay.uploads import PIECE_HEAD_SIZE, PieceFlag, piece_flags
 from satchel.errors import IntegrityError, UsageError
+from satchel.targets import is_declared
 
 logger = logging.getLogger(__name__)
 
@@ -152,14 +153,11 @@ def label(operation: Operation) -> str:
 
 
 def changes_nothing(operation: Operation, paths: Sequence[str]) -> bool:
-    """Whether it is a GET or HEAD at or below one of the paths. A path in which anything is encoded
-    or leads upwards is below none."""
+    """Return whether it is a GET or HEAD at or below one of the paths (`targets.is_declared`)."""
     line = operation.payload[: operation.payload.find(b"\r\n")]
-    method, _, target = line.decode("ascii", "replace").partition(" ")
-    path = target.partition(" ")[0].partition("?")[0]
-    if method not in ("GET", "HEAD") or "%" in path or ".." in path:
-        return False
-    return any(path == below or path.startswith(below.rstrip("/") + "/") for below in paths)
+    method, _, rest = line.decode("ascii", "replace").partition(" ")
+    target = rest.partition(" ")[0]
+    return method in ("GET", "HEAD") and any(is_declared(target, below) for below in paths)
 
 
 def normalise(response: bytes, operation: Operation) -> bytes:

@@ -174,8 +174,17 @@ def test_pages_of_other_sites_may_not_use_it(site: Served8080, header: str, host
         b"POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
         b"POST / HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: {host}\r\nHost: evil.example\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 3\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.0\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: {host}\r\nX: y\r\n folded\r\n\r\n",
+        b"GET / HTTP/1.1\nHost: {host}\n\n",
+        b"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n",
     ],
-    ids=["redis", "http2", "tls", "long", "lengths", "coding", "hosts"],
+    ids=[
+        *("redis", "http2", "tls", "long", "lengths", "coding", "hosts"),
+        *("smuggled", "old chunks", "folded", "bare lines", "tunnel"),
+    ],
 )
 def test_what_is_no_request_is_refused(site: Served8080, noise: bytes) -> None:
     said = site.says(noise.replace(b"{host}", b"127.0.0.1:%d" % site.port))
@@ -198,6 +207,31 @@ def test_a_connection_that_says_nothing_is_no_stream_of_the_guest(site: Served80
     assert site.says(b"GET / HT") == b""
     assert site.asked == []
     assert site.guest.relay.counts().open == 0
+
+
+def test_only_an_answer_101_ends_the_guard(site: Served8080) -> None:
+    """It ended with a request for an upgrade, which a service may well not grant."""
+    upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
+    with site.connected() as connection:
+        connection.sendall(site.request("/one", *upgrade))
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        connection.sendall(site.request("/bad", "Origin: https://evil.example"))
+        said = b""
+        with contextlib.suppress(ConnectionResetError):
+            while data := connection.recv(65536):
+                said += data
+    assert b"evil" not in said.partition(b"\r\n\r\n")[0]
+    assert site.asked == ["GET /one"]
+    assert site.says(b"\r\n" + site.request("/", *upgrade)).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("authority", ["evil.example", "127.0.0.1:1"])
+def test_the_authority_of_a_target_counts(site: Served8080, authority: str) -> None:
+    said = site.says(site.request(f"http://{authority}/"))
+    assert (said[:13], site.asked) == (b"HTTP/1.1 403 ", [])
+    own = f"http://127.0.0.1:{site.port}/a"
+    assert site.says(site.request(own)).startswith(b"HTTP/1.1 200 ")
+    assert len(site.asked) == 1
 
 
 def test_a_websocket_goes_on_over_the_next_carrier(site: Served8080) -> None:

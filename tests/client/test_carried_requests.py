@@ -175,8 +175,27 @@ def test_what_a_copy_has_makes_room() -> None:
     assert ([str(r) for r in lost.again], lost.told) == (["PUT /b"], [])
 
 
-@pytest.mark.parametrize("target", ["/notes/../orders", "/notes%2f..", "/notesx", "/"])
-def test_only_what_is_declared_may_be_sent_twice(target: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "declared"),
+    [
+        *(("/notes/../orders", False), ("/notes%2f..", False), ("/notesx", False), ("/", False)),
+        *(("/notes/%2e%2E/orders", False), ("/notes/a%2f..%2F..%2forders", False)),
+        *(("/notes/..%5corders", False), ("/x/../notes", False), ("/notes%2Fa", False)),
+        *(("/notes/caf%C3%A9", True), ("/n%6ftes/1", True), ("/./notes/%2E/1?q=..", True)),
+        *(("http://127.0.0.1:80/notes", True), ("http://127.0.0.1/orders?/notes", False)),
+    ],
+)
+def test_only_what_is_declared_may_be_sent_twice(target: str, declared: bool) -> None:
     requests = FrontRequests(DECLARED, lambda: 0.0)
     requests.begin(80, "PUT", target)
-    assert len(requests.lost(0.0).told) == 1
+    lost = requests.lost(0.0)
+    assert (len(lost.again), len(lost.told)) == ((1, 0) if declared else (0, 1))
+
+
+def test_a_request_that_offers_another_protocol_is_repeated_and_told(kept: Kept) -> None:
+    offer = ("-H", "Connection: Upgrade", "-H", "Upgrade: h2c")
+    curl("-X", "PUT", "-d", "one", *offer, f"{kept.url}/notes/1", f"{kept.url}/notes/2")
+    curl(*offer, "-d", "x", f"{kept.url}/orders", f"{kept.url}/orders/2")
+    lost = kept.requests.lost(0.0)
+    assert [str(each) for each in lost.again] == ["PUT /notes/1", "PUT /notes/2"]
+    assert [str(each) for each in lost.told] == ["POST /orders", "POST /orders/2"]

@@ -381,6 +381,8 @@ def test_without_an_answer_a_viewer_is_told_why(bench: Bench) -> None:
     [
         b"\xff",
         b"\0" * 20,
+        struct.pack(">B3xi", 6, -(1 << 31)),
+        struct.pack(">B3xi", 6, (1 << 31) - 1),
         b"\0" * 4 + struct.pack(">BBBBHHHBBBxxx", 8, 8, 0, 1, 255, 255, 255, 0, 3, 6),
     ],
 )
@@ -399,7 +401,8 @@ def test_a_viewer_may_say_all_that_rfc_6143_lets_it_say(bench: Bench, viewer: Ra
     viewer.greet()
     encodings = struct.pack(">BxH", 2, 65535) + struct.pack(">i", 7) * 65534
     viewer.socket.sendall(encodings + struct.pack(">i", rfb.CURSOR))
-    viewer.socket.sendall(struct.pack(">B3xI", 6, 3 << 20) + b"x" * (3 << 20))
+    for sign in (1, -1):  # the extended clipboard has a negative length
+        viewer.socket.sendall(struct.pack(">B3xi", 6, sign * (3 << 20)) + b"x" * (3 << 20))
     pressed = [rfb.key(keysym, down=True) for keysym in range(1, MAX_KEYS + 2)]
     viewer.socket.sendall(b"".join(pressed))
     viewer.ask()

@@ -358,6 +358,8 @@ def test_the_pace_of_a_replica(monkeypatch: pytest.MonkeyPatch) -> None:
         ("DELETE /pages/1", ["/"], False),
         ("GET /pages/../notes", ["/pages"], False),
         ("GET /pages/%2e%2e/notes", ["/pages"], False),
+        ("GET /p%61ges/caf%C3%A9", ["/pages"], True),
+        ("GET http://127.0.0.1/pages/7", ["/pages"], True),
         ("GET /pages", [], False),
     ],
 )

@@ -149,7 +149,7 @@ class Screen:
         elif kind == 1:
             self._take(5 + 6 * struct.unpack(">x2xH", self._take(5))[0])
         elif kind == 3:
-            self._take(struct.unpack(">3xI", self._take(7))[0])
+            self._take(abs(struct.unpack(">3xi", self._take(7))[0]))
         return True
 
     def differences(self, *, whole: bool) -> tuple[bytes, bytes]:

@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Targets of HTTP requests (RFC 9112, 3.2): their parts, and which folder they are in."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, unquote_to_bytes
+
+_ABSOLUTE = re.compile(r"https?://([^/?#]*)(?=[/?]|$)", re.IGNORECASE)
+_SEGMENTS = re.compile(r"[/\\]")
+_SAFE = "!$&'()*+,;=:@~"
+
+
+def split_target(target: str) -> tuple[str | None, str]:
+    """Return the authority of a target in absolute form, None for others, and the target in origin
+    form: its path with its query."""
+    found = _ABSOLUTE.match(target)
+    if not found:
+        return None, target
+    rest = target[found.end() :]
+    return found[1], rest if rest.startswith("/") else "/" + rest
+
+
+def normal_path(path: str) -> str:
+    """Return the path with each byte escaped in one way only. An escaped slash stays one. Bytes
+    that differ give paths that differ, in UTF-8 or not."""
+    return "/".join(quote(unquote_to_bytes(part), safe=_SAFE) for part in path.split("/"))
+
+
+def without_dots(path: str) -> str:
+    """Return the path without `.` and `..` (RFC 3986, 5.2.4), which may be escaped."""
+    kept: list[str] = []
+    parts = path.split("/")
+    for number, part in enumerate(parts):
+        plain = unquote_to_bytes(part)
+        if plain == b".." and len(kept) > 1:
+            kept.pop()
+        if plain not in (b".", b".."):
+            kept.append(part)
+        elif number == len(parts) - 1:
+            kept.append("")
+    return "/".join(kept) if len(kept) != 1 else kept[0] + "/"
+
+
+def leads_up(path: str) -> bool:
+    """Return whether a server may find `..` in the path, however that is escaped: a server may
+    take an escaped slash, or a backslash, for a slash."""
+    return ".." in _SEGMENTS.split(unquote_to_bytes(path).decode("latin-1"))
+
+
+def is_declared(target: str, folder: str) -> bool:
+    """Return whether a target is a folder's or below it, whichever way a server reads its path. One
+    that leads up is below no folder."""
+    path = split_target(target)[1].partition("?")[0]
+    if not path.startswith("/") or leads_up(path):
+        return False
+    found, below = (without_dots(normal_path(each)) for each in (path, folder))
+    return found == below or found.startswith(below.rstrip("/") + "/")
