@@ -13,6 +13,7 @@
 - `progress`: how a long step tells a program what it has done
 - `spans`: what was done when, for traces
 - `aligned_timers`: moments that beats of all programs have in common
+- `targets`: what HTTP requests name, and in which folder that is
 - `timestamps`: when a version of a thing was made
 - `names`: names that become file names, URLs and host names
 - `retention`: which versions of a thing to keep
@@ -41,6 +42,7 @@ __all__ = [
     "retention",
     "settings",
     "spans",
+    "targets",
     "timestamps",
     "toml_lines",
     "typed",
