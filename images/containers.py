@@ -23,12 +23,10 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from images.layers import LayerInvalid, Layers
-from images.recipe import Recipe
+from images.recipe import TRANSPORTS, Recipe
 from images.tree import Tree
 from satchel.errors import UnavailableError, UnsupportedError, UsageError
 
-TRANSPORTS = ("oci:", "oci-archive:", "docker-archive:", "docker://", "dir:")
-"""What a reference to an image begins with, in skopeo's words."""
 DOCKERFILES = ("Dockerfile", "Containerfile")
 
 ARCHITECTURE = "amd64"

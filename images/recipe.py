@@ -4,6 +4,9 @@
 
 `files/` is laid over the Debian packages, owned by root, programs 0755 and the rest 0644. A recipe
 extends one other at most: its packages and files come first, so images of one base share chunks.
+
+The author of a recipe may be a stranger. So a recipe names only files of its own folder: a path or
+a link that leads elsewhere would put a file of the builder into the image.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ from satchel.names import NAME
 
 SHIPPED = Path(__file__).resolve().parent / "recipes"
 """The recipes that come with Satchel."""
+
+TRANSPORTS = ("oci:", "oci-archive:", "docker-archive:", "docker://", "dir:")
+"""What a reference to an image of a container begins with, in skopeo's words."""
 
 PORT_LIMIT = 65535
 MOMENT_PATH = "/run/satchel/moment"
@@ -222,6 +228,8 @@ class Recipe:
             recipe = dataclasses.replace(settings.load(cls, path), folder=folder)
             if recipe.name != folder.name:
                 raise RecipeInvalid(recipe.name[:80], "name", f"its folder is {folder.name}")
+            for key, named in recipe._named():
+                recipe._require_inside(key, named)
         except RecipeInvalid as error:
             place = settings.place(path, error.key)
             raise RecipeInvalid(error.name, error.key, error.why, place) from None
@@ -242,19 +250,48 @@ class Recipe:
             return None
         beside = self.folder.parent / self.extends
         shipped = SHIPPED / self.extends
+        if beside.is_symlink():
+            raise RecipeInvalid(self.name, "extends", f"{beside} is a link")
         base = Recipe.load(shipped if shipped.is_dir() and not beside.is_dir() else beside)
         if base.extends:
             raise RecipeInvalid(self.name, "extends", f"{base.name} itself extends {base.extends}")
         return base
 
     def files(self) -> Iterator[tuple[str, Path]]:
-        """What `files/` holds, by path in the guest and in the order of these paths."""
+        """What `files/` holds, by path in the guest and in the order of these paths.
+
+        Raises RecipeInvalid for a link that leaves the folder, or leads to a folder or to nothing.
+        """
         if self.folder is None:
             return
         root = self.folder / "files"
-        for path in sorted(root.rglob("*")):
+        for path in (root, *sorted(root.rglob("*"))):
+            if path.is_symlink():
+                self._require_inside("files", path)
+                if not path.is_file():
+                    raise RecipeInvalid(self.name, "files", f"{path} is a link to no file")
             if path.is_file() and "__pycache__" not in path.parts:
                 yield f"/{path.relative_to(root)}", path
+
+    def _named(self) -> Iterator[tuple[str, Path]]:
+        """The paths that the recipe's keys have, by key."""
+        assert self.folder is not None
+        transport = next((t for t in TRANSPORTS if self.container.startswith(t)), "")
+        place = self.container.removeprefix(transport)
+        if transport == "docker://":
+            place = ""
+        elif transport not in ("", "dir:"):
+            place = place.partition(":")[0]
+        for key, text in (("container", place), ("disk", self.disk), ("user-data", self.user_data)):
+            if text:
+                yield key, self.folder / text
+
+    def _require_inside(self, key: str, path: Path) -> None:
+        """Raises RecipeInvalid for a path that leads out of the recipe's folder."""
+        assert self.folder is not None
+        if not path.resolve().is_relative_to(self.folder.resolve()):
+            why = f"{path} leads out of the recipe's folder; copy what it leads to into it"
+            raise RecipeInvalid(self.name, key, why)
 
     def packages_key(self) -> str:
         """A hash of what Debian packages the image has; 64 hex digits."""
