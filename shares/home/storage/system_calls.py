@@ -5,9 +5,17 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import fcntl
 import os
+import stat
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 RENAME_NOREPLACE = 1
 RENAME_EXCHANGE = 2
@@ -119,6 +127,44 @@ def allocate(path: str, mode: int, offset: int, length: int) -> None:
             raise last_error(b"")
     finally:
         os.close(descriptor)
+
+
+def fd_path(descriptor: int) -> str:
+    """A path of an open file, also of one that was opened with O_PATH, and of a link itself."""
+    return f"/proc/self/fd/{descriptor}"
+
+
+def open_content(path: str) -> int:
+    """Open a regular file to read, and to write where that is allowed. Raises OSError."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ETXTBSY):
+            raise
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def read_only(descriptor: int) -> bool:
+    """Whether the descriptor is one that only reads."""
+    return fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+
+
+def as_owner(path: str, act: Callable[[str], T]) -> T:
+    """Return `act(path)`. If this user owns the regular file and its mode denies it, allow the
+    owner to read and write it meanwhile. A program at a node may have just made the file, or have
+    opened it earlier. Raises OSError."""
+    try:
+        return act(path)
+    except PermissionError:
+        now = Path(path).stat()
+        mode = stat.S_IMODE(now.st_mode)
+        if not stat.S_ISREG(now.st_mode) or now.st_uid != os.geteuid() or mode & 0o600 == 0o600:
+            raise
+        Path(path).chmod(mode | 0o600)
+        try:
+            return act(path)
+        finally:
+            Path(path).chmod(mode)
 
 
 def last_error(name: bytes) -> OSError:

@@ -10,7 +10,6 @@ no link leads out of the share.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 import threading
@@ -27,6 +26,10 @@ from shares.home.storage.system_calls import (
     RENAME_EXCHANGE,
     RENAME_NOREPLACE,
     FileStatus,
+    as_owner,
+    fd_path,
+    open_content,
+    read_only,
     rename,
     status,
 )
@@ -99,7 +102,7 @@ class Tree:
         """Several changes are made one after the other; the first that fails ends it."""
         with self._lock, self._at(file) as descriptor:
             before = status(descriptor)
-            path = _magic(descriptor)
+            path = fd_path(descriptor)
             if changes.size is not None:
                 self._resize(file, before, changes.size)
             if changes.uid is not None or changes.gid is not None:
@@ -117,7 +120,7 @@ class Tree:
     def at(self, file: FileId, act: Callable[[str], T]) -> T:
         """What `act` returns, of a path that leads to the file while it runs."""
         with self._lock, self._at(file) as descriptor:
-            return act(_magic(descriptor))
+            return as_owner(fd_path(descriptor), act)
 
     def read_link(self, file: FileId) -> bytes:
         with self._lock, self._at(file) as descriptor:
@@ -147,7 +150,7 @@ class Tree:
                 raise _error(errno.EPERM)
             folder = self._folder(parent)
             # by the name in /proc: linkat(2) of an open file itself needs a privilege
-            os.link(_magic(descriptor), _checked(name), dst_dir_fd=folder, follow_symlinks=True)
+            os.link(fd_path(descriptor), _checked(name), dst_dir_fd=folder, follow_symlinks=True)
             return self._entry(parent, folder, name)
 
     def unlink(self, parent: FileId, name: bytes) -> FileId:
@@ -268,7 +271,7 @@ class Tree:
             entry, _ = self.create(*about, exclusive=True, file=making.file)
             folder = self._folder(making.folder)
             with suppress(OSError):
-                os.utime(_magic(folder), ns=(status(folder).accessed, making.moment))
+                os.utime(fd_path(folder), ns=(status(folder).accessed, making.moment))
             return entry
 
     def whose(self, folder: FileId) -> tuple[int | None, int | None]:
@@ -276,7 +279,7 @@ class Tree:
         where home may make none."""
         with self._lock:
             descriptor = self._folder(folder)
-            if not os.access(_magic(descriptor), os.W_OK | os.X_OK):
+            if not os.access(fd_path(descriptor), os.W_OK | os.X_OK):
                 raise _error(errno.EACCES)
             now, root = status(descriptor), os.geteuid() == 0
             group = now.gid if now.mode & stat.S_ISGID else None if root else os.getegid()
@@ -333,19 +336,18 @@ class Tree:
 
     def write(self, file: FileId, offset: int, data: bytes) -> None:
         with self._lock:
-            found = self._file(file)
+            descriptor = self._writing(file)
             view = memoryview(data)
             while view:
-                written = os.pwrite(found.descriptor, view, offset)
+                written = os.pwrite(descriptor, view, offset)
                 offset, view = offset + written, view[written:]
 
     def extend(self, file: FileId, extent: Extent) -> None:
         """Give a file this size and these times."""
         with self._lock:
-            descriptor = self._file(file).descriptor
-            if status(descriptor).size != extent.size:
-                os.ftruncate(descriptor, extent.size)
-            os.utime(descriptor, ns=(extent.accessed, extent.modified))
+            if status(self._file(file).descriptor).size != extent.size:
+                os.ftruncate(self._writing(file), extent.size)
+            os.utime(self._file(file).descriptor, ns=(extent.accessed, extent.modified))
 
     def extent(self, file: FileId) -> Extent:
         with self._lock:
@@ -360,7 +362,7 @@ class Tree:
                 with self._at(file) as found:
                     if stat.S_IFMT(status(found).mode) not in (stat.S_IFREG, stat.S_IFDIR):
                         return
-                    descriptor = os.open(_magic(found), os.O_RDONLY | os.O_CLOEXEC)
+                    descriptor = os.open(fd_path(found), os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         finally:
@@ -508,15 +510,19 @@ class Tree:
             mode = status(found).mode
             if not stat.S_ISREG(mode):
                 raise _error(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL)
-            try:
-                descriptor = os.open(_magic(found), os.O_RDWR | os.O_CLOEXEC)
-            except OSError as error:
-                if error.errno not in (errno.EACCES, errno.EROFS, errno.EPERM, errno.ETXTBSY):
-                    raise
-                descriptor = os.open(_magic(found), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = as_owner(fd_path(found), open_content)
         self._files[file] = _File(descriptor)
         self._trim()
         return self._files[file]
+
+    def _writing(self, file: FileId) -> int:
+        """A descriptor of the file to write. Whether a node may write was asked before."""
+        found = self._file(file)
+        if read_only(found.descriptor):
+            old, path = found.descriptor, fd_path(found.descriptor)
+            found.descriptor = as_owner(path, lambda path: os.open(path, os.O_RDWR | os.O_CLOEXEC))
+            os.close(old)
+        return found.descriptor
 
     def _trim(self) -> None:
         idle = [file for file, found in self._files.items() if not found.opened]
@@ -534,10 +540,10 @@ class Tree:
         """Give a new file to who made it, where home may; home's own umask counts for nothing."""
         inherits = status(folder).mode & stat.S_ISGID
         if os.geteuid() == 0:
-            os.chown(_magic(descriptor), uid, -1 if inherits else gid)
+            os.chown(fd_path(descriptor), uid, -1 if inherits else gid)
         if mode is not None:
             keeps = status(descriptor).mode & stat.S_ISGID
-            Path(_magic(descriptor)).chmod((mode & _PERMISSIONS) | keeps)
+            Path(fd_path(descriptor)).chmod((mode & _PERMISSIONS) | keeps)
 
     @contextmanager
     def _opened(self, folder: int, name: bytes) -> Iterator[int]:
@@ -579,14 +585,8 @@ def _checked(name: bytes) -> bytes:
     return name
 
 
-def _magic(descriptor: int) -> str:
-    """A path that stands for an open file, also where it was opened with O_PATH, and for a link
-    itself."""
-    return f"/proc/self/fd/{descriptor}"
-
-
 def _require_writable(descriptor: int) -> None:
-    if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+    if read_only(descriptor):
         raise _error(errno.EACCES)
 
 

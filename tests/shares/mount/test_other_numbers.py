@@ -184,12 +184,12 @@ def test_what_is_made_without_home_is_adas_when_the_next_mount_has_sent_it(
     served = here.mount()
     here.says("mkdir folder; echo one > folder/one")
     here.link.cut()
-    here.says("echo two > folder/two")
+    here.says("echo two > folder/two; umask 222; echo three > folder/three")
     assert here.says("stat -c %u:%g folder/two") == [whose(BOB)]
     assert served.stop() == UnavailableError.exit_code
     here.mount()
-    assert here.says("cat folder/one folder/two; stat -c %u:%g folder/two") == [
-        *("one", "two"),
+    assert here.says("cat folder/one folder/two folder/three; stat -c %u:%g folder/two") == [
+        *("one", "two", "three"),
         whose(BOB),
     ]
     assert here.at_home() == {whose(ADA)}
@@ -233,3 +233,36 @@ def test_homes_own_mount_keeps_numbers(laptop: Make) -> None:
     here.mount(BOB, SAME)
     assert here.says("stat -c %u:%g of-ada") == [whose(ADA)]
     assert here.run("echo x >> of-ada").returncode != 0
+
+
+MADE = """
+import os
+os.umask(0)
+for place in (".", "own"):
+    for mode in (0, 0o077, 0o200, 0o444):
+        file = os.open(f"{place}/{mode:o}", os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
+        os.write(file, b"first ")
+        os.fsync(file)
+        os.pwrite(file, b"second", 6)
+        assert os.pread(file, 99, 0) == b"first second", (place, mode)
+        os.close(file)
+file = os.open("200", os.O_WRONLY | os.O_APPEND)
+os.write(file, b" third")
+os.close(file)
+"""
+
+
+@homes
+def test_a_file_is_made_with_a_mode_that_denies_its_owner(laptop: Make, home: int) -> None:
+    """It gave EACCES, and left an empty file."""
+    here = laptop(home)
+    served = here.mount()
+    (here.root / "made.py").write_text(MADE)
+    here.says("mkdir own; python3 made.py; rm made.py")
+    served.stop()
+    found = {p.relative_to(here.root): p for p in here.root.rglob("*") if p.is_file()}
+    assert len(found) == 8
+    for name, path in found.items():
+        third = b" third" if str(name) == "200" else b""
+        assert path.read_bytes() == b"first second" + third
+        assert path.stat().st_mode & 0o7777 == int(path.name, 8)
