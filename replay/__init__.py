@@ -6,6 +6,7 @@
   the wire
 - log: the operations since a checkpoint, in segment files on media and at home
 - segment: one file of a log, named for its first operation
+- splitting: where the logs of two clients parted
 - torn end: what a crash leaves of an append; cut off when the log is opened
 - agent: the static program that is PID 1 of every guest and executes operations
 - channel: the host's end of the line to an agent
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         remove_log,
         scan_segment,
     )
+    from replay.splitting import drop_from, dropped_logs, first_difference
     from replay.stream_records import EGRESS_PORT, StreamRecordInvalid
     from replay.streams import StreamCounts, StreamRelay
     from replay.uploads import (
@@ -132,12 +134,15 @@ __all__ = [
     "answers_in",
     "decode_operations",
     "decode_piece",
+    "drop_from",
+    "dropped_logs",
     "encode_answers",
     "encode_operations",
     "encode_piece",
     "encode_responses",
     "examine",
     "explain",
+    "first_difference",
     "first_piece",
     "kept_key",
     "logs_in",
