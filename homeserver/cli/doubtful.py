@@ -13,6 +13,7 @@ doubtful_option = click.option(
     type=click.Choice([way.value for way in UnsealedPolicy]),
     default=UnsealedPolicy.REFUSE.value,
     show_default=True,
-    help="How to treat operations on the medium that no client of yours sealed. refuse: "
-    "leave them and stop. accept: execute them. drop: remove them and all later ones.",
+    help="Operations on the medium that no client of yours sealed. refuse: leave them and stop. "
+    "accept: execute them. drop: move them, and those that part from home's log, into a log beside "
+    "it.",
 )

@@ -45,10 +45,7 @@ Say = Callable[[tuple[Any, ...]], str]
 def command(file: Path, as_json: bool) -> None:
     """Show the content of FILE, for developers.
 
-    FILE may be a pack, the index of a store or of a pack, a medium's commit, a block map, a table
-    page, a batch of chunks, a working set, an access profile, changes of pages, an operation, a
-    segment of an operation log or of a record of calls, the write log, the rights or the index of a
-    share, a signature, a manifest, a description or another file of JSON.
+    FILE may be any file of a store, a medium, an operation log, a record of calls or a share.
     """
     try:
         head = b"" if file.is_dir() else _head(file)

@@ -30,9 +30,7 @@ COLUMNS = ("kind", "name", "version", "created", "kept")
 
 def _keep_options(command: Any) -> Any:
     for rule, text in reversed(RULES.items()):
-        option = click.option(
-            f"--keep-{rule}", rule, type=int, metavar="N", help=f"Keep {text}; -1: all."
-        )
+        option = click.option(f"--keep-{rule}", rule, type=int, metavar="N", help=f"Keep {text}.")
         command = option(command)
     return command
 
@@ -55,7 +53,7 @@ def command(
 ) -> None:
     """Forget old versions of volumes and old checkpoints.
 
-    The --keep options say what stays, as in restic; the rest is forgotten. NAMES are volumes and
+    The --keep options say what stays, as in restic; N = -1 keeps all. NAMES are volumes and
     services; without them it looks at all. Each volume and each service is counted by itself. The
     newest checkpoint of each service always stays. Without --keep options it forgets the volumes
     NAMES, or single versions NAME@VERSION. The chunks stay until `prune`.

@@ -77,9 +77,9 @@ def attempt(click_context: click.Context, name: str, seconds: float | None, as_j
 
     It boots the image twice, and both machines execute the recipe's requests.
 
-    Exits with 0 if the service is what its recipe says (replayed or carried). Exits with 20 if it
-    can be replayed once the recipe has the `needs` and the `tier` that are shown, and with 21 if it
-    has to be carried. Exits with 8, and the end of the console's output, if it does not listen.
+    Exits with 20 if it can be replayed once the recipe has the `needs` and the `tier` that are
+    shown, and with 21 if it has to be carried. Exits with 8, and the end of the console's output,
+    if it does not listen.
     """
     from homeserver.services.trial import ImageTrial, to_json
     from hypervisor import QemuDriver

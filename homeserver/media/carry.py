@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
@@ -27,7 +28,7 @@ from pathlib import Path
 from chunkstore import MediaDamaged, Store
 from homeserver.media.budget import MissingPart, budget_on, write_part
 from homeserver.media.unsealed import UnsealedPolicy
-from homeserver.services.service import Checkpoint, Service
+from homeserver.services.service import Checkpoint, OperationsDiffer, Service
 from images import SIGNATURE_NAMESPACE
 from media import (
     Media,
@@ -38,7 +39,7 @@ from media import (
     relocate,
     write_checkpoints,
 )
-from replay import Log, OperationsCut, OperationsDoubtful
+from replay import Log, Operation, OperationsCut, OperationsDoubtful, drop_from, first_difference
 from satchel.errors import ConflictError
 from satchel.ids import OperationNumber
 from satchel.progress import Progress, silent
@@ -175,43 +176,51 @@ def reconcile(
     Those that lack the seal of the service's key are whoever's who had the medium. Where home has
     them too, they are the same by the comparison below.
 
-    Raises OperationsDoubtful where home has not, and has logged those before them;
-    OperationsDiffer when home has another operation than the medium for the last that both
-    have, OperationGap when the two logs do not meet, LogBusy, LogCorrupt.
+    Raises OperationsDoubtful where home has not, and has logged those before them; OperationsDiffer
+    when the two logs parted, whose operations stay on the medium; OperationGap when the two logs do
+    not meet; LogBusy, LogCorrupt. With DROP both kinds of operations move to a log beside home's.
     """
     path = media.log_path(service.name)
     if not service.record.stateful or not Log.exists(path):
         return 0
-    before = service.last_logged
+    before, beside = service.last_logged, service.shelf.root.parent / "log"
     with Log.open(path, key=service.log_key, secret=media.log_secret(service.name)) as log:
+        parted = first_difference(log, before, lambda number: _logged(service, number))
+        if parted is not None and doubtful is not UnsealedPolicy.DROP:
+            raise OperationsDiffer(
+                f"operation {parted} of {service.name} differs from the logged one",
+                why=f"two clients wrote to one service; only the medium has its operations "
+                f"{parted} to {log.last}, and the log at home is the one that counts",
+                fix=f"`--doubtful drop` moves them off the medium, into a log in {beside.parent}",
+            )
         strange = {number for number in log.doubtful if number > before}
-        accepted = doubtful is UnsealedPolicy.ACCEPT or not strange
-        stop = log.last + 1 if accepted else min(strange)
+        stop = log.last + 1
+        if strange and doubtful is not UnsealedPolicy.ACCEPT:
+            stop = min(strange)
+        if parted is not None:
+            stop = parted
         known = max(min(before, log.last), log.first) - 1
         ours = takewhile(lambda one: one.number < stop, log.read(OperationNumber(max(known, 0))))
         while batch := list(islice(ours, RECONCILE_BATCH)):
             service.append(batch)
-        if doubtful is UnsealedPolicy.DROP and strange:
-            _drop_from(log, OperationNumber(stop))
-        elif not accepted:
+        if doubtful is UnsealedPolicy.DROP and stop <= log.last:
+            kept = drop_from(log, OperationNumber(stop), beside)
+            logger.warning("%s: operations of the medium were moved to %s", service.name, kept)
+        elif stop <= log.last:
             raise OperationsDoubtful(
                 strange,
                 path,
-                fix="`--doubtful accept` if you wrote them, `--doubtful drop` removes them and "
-                "what follows them from the medium",
+                fix="`--doubtful accept` if you wrote them, `--doubtful drop` moves them and "
+                f"what follows them off the medium, into a log in {beside.parent}",
             )
     return service.last_logged - before
 
 
-def _drop_from(log: Log, number: OperationNumber) -> None:
-    """Take that operation and those behind it out of a log whose others home has: cut off in the
-    middle, it lacks what home gives it again."""
-    base = OperationNumber(log.first - 1)
-    kept = list(takewhile(lambda one: one.number < number, log.read(base)))
-    log.cut(log.last)
-    log.start_from(base)
-    for operation in kept:
-        log.append(operation)
+def _logged(service: Service, number: OperationNumber) -> Operation | None:
+    """Return home's operation of that number, or None if it was cut."""
+    with suppress(OperationsCut):
+        return next(iter(service.operations(OperationNumber(number - 1), 1)), None)
+    return None
 
 
 def refuse_others(media: Media, service: Service) -> None:

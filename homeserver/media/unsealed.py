@@ -18,7 +18,8 @@ class UnsealedPolicy(enum.Enum):
     ACCEPT = "accept"
     """They are the owner's: home executes them."""
     DROP = "drop"
-    """They are removed from the medium, with all that follows them."""
+    """They leave the medium for a log beside home's, with all that follows them. So do operations
+    that part from home's log."""
 
     @classmethod
     def of(cls, word: str) -> UnsealedPolicy:

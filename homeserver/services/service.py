@@ -486,7 +486,7 @@ class Service:
         raise OperationsDiffer(
             f"operation {operation.number} of {self.name} differs from the logged one",
             why="two clients wrote to one service",
-            fix="end one of them; the log at home is the one that counts",
+            fix=f"`satchel log {self.name}` there: the log at home is the one that counts",
         )
 
     def _present(self) -> PreparedReplica:

@@ -18,11 +18,12 @@ from homeserver import Service
 from homeserver.media import carry
 from homeserver.media.care import media_contents
 from homeserver.media.carry import MediaOfOthers
+from homeserver.media.unsealed import UnsealedPolicy
 from homeserver.services.service import Checkpoint, NotLaunched, OperationsDiffer
 from hypervisor import MachineSpec
 from images import Manifest
 from media import Media, checkpoints_on, read_manifest, write_checkpoints
-from replay import Log, LogBusy, Operation, OperationGap
+from replay import Log, LogBusy, Operation, OperationGap, dropped_logs
 from replica import MachineSnapshot, Replica
 from satchel.errors import SatchelError
 from satchel.ids import CHUNK_REF_SIZE, OperationNumber, ReplicaId
@@ -203,10 +204,15 @@ def test_a_media_that_parted_from_home(bench: Bench, media: Path) -> None:
     service = bench.running()
     run(service, 1, 3)
     log_on(service, media, [operation(1), operation(2), operation(3, "/other"), operation(4)])
-    with pytest.raises(OperationsDiffer):
+    with pytest.raises(OperationsDiffer, match="only the medium has its operations 3 to 4"):
         bench.home.carry("notes", media)
     assert service.last_logged == 3
     assert media_contents(media) == []
+    carried = bench.home.carry("notes", media, doubtful=UnsealedPolicy.DROP)
+    assert (carried.reconciled, carried.operation) == (0, 3)
+    (kept,) = dropped_logs(service.shelf.root.parent / "log")
+    with Log.open(kept, read_only=True) as log:
+        assert list(log.read(OperationNumber(2))) == [operation(3, "/other"), operation(4)]
 
 
 def test_a_media_that_parted_from_home_and_ends_before_it(bench: Bench, media: Path) -> None:
