@@ -397,7 +397,7 @@ class Runner:
             return None
         link = self._links.get(HOME, self.settings.home)
         keys = self.settings.media_keys
-        self._home = HomeService(link, self.service, self.settings.client_name, keys)
+        self._home = HomeService(link, self.service, self.settings.client_id, keys)
         try:
             link.connect()
             key = self._home.claim(take_over=take_over)

@@ -24,8 +24,8 @@ Lookup = Callable[[OperationNumber], Operation | None]
 def first_difference(log: Log, last: OperationNumber, other: Lookup) -> OperationNumber | None:
     """Return the first operation of `log` that the other log has differently, or None.
 
-    last: the other log's last operation. Asks `other` for a few operations only. Raises what
-    `other` and Log.read raise.
+    last: the other log's last operation. Asks `other` for a few operations only. Raises LogCorrupt,
+    LogGone, and errors of `other`.
     """
 
     def same(number: int) -> bool:
@@ -45,7 +45,8 @@ def drop_from(log: Log, number: OperationNumber, beside: Path) -> Path:
     """Move that operation and all later ones into a new log, in clear, beside the one at `beside`.
 
     Return the path of the new log, as Log.open takes it: it is durable before `log` changes. After
-    a crash `log` may lack earlier operations, too, which home has. Raises what a log raises.
+    a crash `log` may lack earlier operations, too, which home has. Raises
+    LogFull, LogReadOnly, LogGone.
     """
     base = OperationNumber(log.first - 1)
     kept = list(takewhile(lambda one: one.number < number, log.read(base)))

@@ -108,7 +108,7 @@ class CarryRunner:
         self.settings.require_home()
         link = self._links.get(HOME, self.settings.home)
         self._home = HomeService(
-            link, self.service, self.settings.client_name, self.settings.media_keys
+            link, self.service, self.settings.client_id, self.settings.media_keys
         )
         there = self._reach_home(take_over)
         bulk = self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK)

@@ -13,6 +13,7 @@ COMMANDS = {
     "config": "Read and change client.toml.",
     "doctor": "Report missing parts, or whether replicas of SERVICE agree.",
     "evidence": "List the evidence against surrogates.",
+    "log": "Compare the logs of SERVICE here with home's.",
     "ls": "List the services at home and the surrogates that are known.",
     "media": "The medium that you carry.",
     "mount": "Mount SHARE, a folder at home, at DIR.",

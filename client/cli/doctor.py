@@ -65,16 +65,15 @@ def command(
 
     With SERVICE, it finds the first operation that replicas answer differently. Home plays its log
     on two fresh replicas, while the service runs. It reports the likely cause with its evidence:
-    time, randomness, thread order, network, or chance. Exits with 0 if both replicas gave the same
-    answers, with 6 if they differ, and with 3 if the log has no operations.
+    time, randomness, thread order, network, or chance. Exits with 6 if they differ, and with 3 if
+    the log is empty.
 
     With --host, it reports instead whether these surrogates can run SERVICE's newest checkpoint at
     home, or with --media the one on the medium. For each it names the accelerator, or the reason
-    and an alternative. Exits with 0 if all can, with 10 if one cannot, and with 8 if one does not
-    answer.
+    and an alternative. Exits with 10 if one cannot, and with 8 if one does not answer.
 
     With --choices it also does so for three kinds of machine: portable, for KVM only, for emulation
-    only. Exits with 8 if one does not answer, otherwise with 0.
+    only.
     """
     settings = context.obj
     assert isinstance(settings, ClientSettings)

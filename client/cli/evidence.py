@@ -30,9 +30,8 @@ def verify(file: Path, home_key: str | None, surrogate_key: str | None, as_json:
 
     FILE is a `proof.json`, or the folder of a case that has one. It needs no session, no settings
     and no secret key. Without --home-key and --surrogate-key it prints the keys that have signed,
-    and you compare them with the keys that you know. Exits with 0 if both have signed different
-    answers to the same operation, with 6 if FILE does not prove that, and with 3 if FILE does not
-    exist.
+    and you compare them with the keys that you know. Exits with 6 if FILE does not prove that both
+    have signed different answers to the same operation.
     """
     proof = Proof.read(file)
     proof.verify()

@@ -27,8 +27,7 @@ def command(port: int, once: bool, as_json: bool) -> None:
     """See it all on this machine: home, surrogates, a move.
 
     A notebook is built, booted at a home, and put onto a stick, which is a folder here. It is used
-    at a surrogate, moved to another one, and back. All of these are processes of this machine and
-    this user: it needs no root and no settings. Each step says how long it may take. Ctrl-C ends it
-    and removes everything but the built image.
+    at a surrogate, moved to another one, and back. It needs no root and no settings. Each step says
+    how long it may take. Ctrl-C ends it and removes everything but the built image.
     """
     importlib.import_module(TESTBED).play(port, once=once, as_json=as_json)

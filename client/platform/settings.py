@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +19,7 @@ from satchel.names import BadName, check_name, host_name
 from satchel.paths import config_dir, data_dir, runtime_dir, state_dir
 from satchel.settings import SettingsError, require_numbers
 from uplink.gateway import UplinkSettings
-from wire import Peer, verify_signer
+from wire import Identity, LocalProtocolError, Peer, verify_signer
 
 if TYPE_CHECKING:
     from media import SealKeys
@@ -27,6 +29,8 @@ HOME = "home"
 
 OWNER = "owner"
 """Who signs checkpoints and the keys of media, as `allowed_signers` names him."""
+
+MACHINE_ID = Path("/etc/machine-id")
 
 LEAST_PARK_SECONDS = 15.0
 """What the kernel remembers of a share must be over when a mount leaves."""
@@ -39,7 +43,7 @@ Policy = Literal["all", "nearest", "hedge"]
 class ClientSettings:
     """Every setting has a default; a setting's comment is its documentation.
 
-    name:             how home knows this client, and no other one; by default the host's name
+    name:             what home calls this client, with digits of its key [default: host's name]
     data:             logs of operations while no media is there
     state:            moves that were made, paths, evidence of replicas that answered otherwise than
                       home
@@ -150,6 +154,18 @@ class ClientSettings:
     def client_name(self) -> str:
         """`name`, or this host's."""
         return self.name or host_name()
+
+    @property
+    def client_id(self) -> str:
+        """The name by which home tells this client apart from others: `client_name`, and digits
+        of its key and of the machine. Two hosts may have one name, or one key that was copied."""
+        key = ""
+        with contextlib.suppress(NotFoundError, LocalProtocolError):
+            key = Identity.open(self.home.identity).fingerprint
+        with contextlib.suppress(OSError):
+            key += MACHINE_ID.read_text().strip()
+        digits = hashlib.sha256(key.encode()).hexdigest()[:8]
+        return f"{self.client_name[:54].rstrip('-')}-{digits}"
 
     @property
     def mount_sockets(self) -> list[Path]:

@@ -13,6 +13,7 @@
 - comparison: what replicas answered, compared with home; verification: what follows from that;
   provisional: what home has not confirmed
 - evidence, proof: what is kept, and given to others, of an answer that differed
+- split_log: operations that home has differently
 - checkpoints: from which one a session goes on; parking: it leaves home; shutdown: what it tells
 home
 """

@@ -164,8 +164,8 @@ def compare(home: HomeService, journal: Journal, logged: OperationNumber) -> Non
             raise JournalParted(
                 logged,
                 "in home's log",
-                fix="home's log counts: move the journal's log away to go on without the "
-                "operations that only it has",
+                fix=f"home's log counts: `satchel log {home.service}` lists the operations "
+                "that only this device has, and `--drop` moves them out of the way",
             )
 
 

@@ -283,7 +283,8 @@ class Journal:
                 raise JournalParted(
                     operation.number,
                     f"in {self._spare}",
-                    fix="move one of the two logs away; home's log is the one that counts",
+                    fix=f"`satchel log {self._spare.name if self._spare else 'SERVICE'}` compares "
+                    "both with home's log, which counts",
                 )
         return not operations or operations[0].number <= self._last() + 1
 

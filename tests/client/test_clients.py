@@ -2,29 +2,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two clients of one service: one at a time, and none takes the other one's past for its own."""
 
+import dataclasses
+import json
 import threading
 
 import pytest
+from click.testing import CliRunner
 
 from client import Runner
+from client.cli import log
 from client.session import feed
 from client.session.endpoints import HomeEndpoint
+from replay import Log, dropped_logs
 from satchel.errors import ConflictError
 from satchel.ids import OperationNumber
 from tests.client.world import World, post
 from tests.needs import requires
 from tests.waiting import eventually
+from wire import Identity, Peer
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
 
+def other_key(world: World) -> Peer:
+    """Home, as another laptop of the same name reaches it."""
+    other = Identity.create(world.folder / "other")
+    world.home.sshd.authorize(other.public)
+    return dataclasses.replace(world.settings.home, identity=other.path)
+
+
 def test_one_client_at_a_time_unless_it_takes_over(carried: World) -> None:
+    """Clients of one host name are told apart by their keys."""
     runner = carried.runner()
     url = carried.proxy(runner)
     post(url)
-    phone = {"name": "phone", "data": carried.folder / "p", "run": carried.folder / "q"}
+    phone = {"home": other_key(carried), "data": carried.folder / "p", "run": carried.folder / "q"}
     carried.folder.joinpath("q").mkdir()
-    with pytest.raises(ConflictError, match="notes is held by client laptop") as raised:
+    held = f"notes is held by client {carried.settings.client_id}"
+    with pytest.raises(ConflictError, match=held) as raised:
         carried.runner(media=False, **phone)  # type: ignore[arg-type]
     assert raised.value.exit_code == 5
     assert "--take-over" in raised.value.fix
@@ -34,7 +49,7 @@ def test_one_client_at_a_time_unless_it_takes_over(carried: World) -> None:
     assert post(carried.proxy(other)).status_code == 200
     answer = post(url)
     assert answer.status_code == 409
-    assert "held by client phone" in answer.json()["what"]
+    assert f"held by client {other.settings.client_id}" in answer.json()["what"]
     assert runner.status()["refusal"] is not None
     assert post(url).status_code == 409
     assert carried.home.executed("notes") == 3
@@ -50,7 +65,7 @@ def test_a_client_that_could_not_know_of_another_one_does_not_go_on_from_its_pas
     assert post(url).status_code == 200
     carried.home.mend()
     service = carried.home.home.service("notes")
-    service.lease.release("laptop")
+    service.lease.release(carried.settings.client_id)
     service.lease.claim("phone")
     assert eventually(lambda: runner.session.refusal)
     assert post(url).status_code == 409
@@ -67,7 +82,7 @@ def test_histories_that_parted_are_told_at_the_next_start(carried: World, checkp
         assert post(url).headers["X-Satchel-Leader"] == "a"
     runner.close()
     carried.home.mend()
-    carried.home.home.service("notes").lease.release("laptop")
+    carried.home.home.service("notes").lease.release(carried.settings.client_id)
     other = carried.runner(media=False, data=carried.folder / "p")
     post(carried.proxy(other))
     assert other.session.wait_stable(60)
@@ -79,6 +94,29 @@ def test_histories_that_parted_are_told_at_the_next_start(carried: World, checkp
         late.start()
     late.close()
     assert carried.home.executed("notes") == 1
+    if not checkpoints:
+        drop_what_parted(carried)
+
+
+def drop_what_parted(world: World) -> None:
+    """Home has operation 1 of another client. Two of this client's are only on its stick."""
+    settings, medium = world.settings, {"standalone_mode": False, "obj": world.settings}
+    words = ["notes", "--media", str(world.stick), "--json"]
+    for drop, code, state in (([], 5, "parted"), (["--drop"], 0, "parted"), ([], 0, "dropped")):
+        done = CliRunner().invoke(log.command, [*words, *drop], **medium)
+        assert done.return_value == code, done.output
+        lost = {report["state"]: report for report in json.loads(done.output)}[state]
+        assert [(one["number"], one["request"]) for one in lost["lost"]] == [
+            (1, "POST /api/notes"),
+            (2, "POST /api/notes"),
+        ]
+    (kept,) = dropped_logs(settings.data / "log" / "notes")
+    with Log.open(kept, read_only=True) as dropped:
+        assert (dropped.first, dropped.last) == (1, 2)
+    again = world.runner()
+    assert post(world.proxy(again)).status_code == 200
+    assert again.session.wait_stable(60)
+    assert world.home.executed("notes") == 2
 
 
 def test_what_another_client_did_while_this_one_slept_is_not_taken_for_its_own(
@@ -88,7 +126,7 @@ def test_what_another_client_did_while_this_one_slept_is_not_taken_for_its_own(
     asleep, awake, true = threading.Event(), threading.Event(), HomeEndpoint.position
 
     def sleepy(endpoint: HomeEndpoint) -> OperationNumber:
-        if endpoint._home.client == "laptop":
+        if endpoint._home.client == carried.settings.client_id:
             asleep.set()
             awake.wait(60)
         return true(endpoint)
@@ -98,7 +136,7 @@ def test_what_another_client_did_while_this_one_slept_is_not_taken_for_its_own(
     assert runner.session.wait_stable(60)
     monkeypatch.setattr(HomeEndpoint, "position", sleepy)
     assert asleep.wait(60)
-    carried.home.home.service("notes").lease.release("laptop")
+    carried.home.home.service("notes").lease.release(carried.settings.client_id)
     carried.folder.joinpath("q").mkdir()
     phone = carried.runner(
         media=False, name="phone", data=carried.folder / "p", run=carried.folder / "q"
