@@ -100,10 +100,10 @@ def test_histories_that_parted_are_told_at_the_next_start(carried: World, checkp
 
 def drop_what_parted(world: World) -> None:
     """Home has operation 1 of another client. Two of this client's are only on its stick."""
-    settings, medium = world.settings, {"standalone_mode": False, "obj": world.settings}
+    settings, runner = world.settings, CliRunner()
     words = ["notes", "--media", str(world.stick), "--json"]
     for drop, code, state in (([], 5, "parted"), (["--drop"], 0, "parted"), ([], 0, "dropped")):
-        done = CliRunner().invoke(log.command, [*words, *drop], **medium)
+        done = runner.invoke(log.command, [*words, *drop], standalone_mode=False, obj=settings)
         assert done.return_value == code, done.output
         lost = {report["state"]: report for report in json.loads(done.output)}[state]
         assert [(one["number"], one["request"]) for one in lost["lost"]] == [
