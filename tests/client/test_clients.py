@@ -32,7 +32,7 @@ def other_key(world: World) -> Peer:
 
 
 def test_one_client_at_a_time_unless_it_takes_over(carried: World) -> None:
-    """Clients of one host name are told apart by their keys."""
+    """Home knows clients of one host name by their keys."""
     runner = carried.runner()
     url = carried.proxy(runner)
     post(url)
