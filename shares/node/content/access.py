@@ -181,6 +181,10 @@ class ContentView(Protocol):
         """Into block -1, which is writable. logged: by the policy, as what put writes is."""
         ...
 
+    def reach(self, file: OpenFile, size: int) -> None:
+        """Raise OSError: EFBIG if no file here can be so long."""
+        ...
+
     def ahead_limit(self) -> int:
         """Blocks that may be fetched before somebody wants them."""
         ...
@@ -243,6 +247,8 @@ class SetExtent(FileAccess):
             return [MissingBlocks(ATTRIBUTES, 1, writes=True)]
         old, now = self.file.extent, blocks.time()
         grows = self._size is not None and self._size > old.size
+        if self._size is not None and grows:
+            blocks.reach(self.file, self._size)
         modified = self._modified if self._modified is not None else now if grows else old.modified
         extent = Extent(
             max(old.size, self._size or 0),

@@ -24,6 +24,8 @@ KEEP_SIZE, PUNCH_HOLE = 1, 2
 MEMORY_SHARE = 32
 BATCH = 64
 OPEN_FILES = 256
+EXTENTS = 4096
+"""Pieces of a file that are given back at once, at most."""
 
 
 class Buffer:
@@ -91,20 +93,42 @@ class Buffer:
             os.ftruncate(descriptor, min(first * BLOCK, os.fstat(descriptor).st_size))
             self._leave(file, [number for number in self._here[file] if number >= first])
             return
-        place = ctypes.c_int64(first * BLOCK), ctypes.c_int64(count * BLOCK)
-        if self._libc.fallocate(descriptor, KEEP_SIZE | PUNCH_HOLE, *place):
+        if not self._punch(descriptor, first * BLOCK, count * BLOCK):
             # Not every file system has holes; zeros are as true, and take room.
             for block in range(first, first + count):
                 self.write(file, block * BLOCK, bytes(BLOCK))
         self._leave(file, range(first, first + count))
 
-    def shrink(self, file: FileId, size: int, most: int) -> bool:
-        """Have zeros from `size` on, but give back `most` bytes at once; whether there is more."""
+    def reach(self, file: FileId, size: int) -> None:
+        """Have zeros up to `size`. Raises OSError: EFBIG if this file system has no such file."""
         descriptor = self.descriptor(file)
+        if os.fstat(descriptor).st_size < size:
+            os.ftruncate(descriptor, size)
+
+    def shrink(self, file: FileId, size: int, most: int) -> bool:
+        """Have zeros from `size` on, but give back `most` bytes at once; whether there is more.
+        Holes cost nothing."""
+        descriptor = self.descriptor(file)
+        start, end, given = _content(descriptor, size), size, 0
+        for _ in range(EXTENTS):
+            if start is None or given == most:
+                break
+            end = min(os.lseek(descriptor, start, os.SEEK_HOLE), start + most - given)
+            given += end - start
+            start = _content(descriptor, end)
         there = os.fstat(descriptor).st_size
-        if there > size:
+        if start is None:
+            if there > size:
+                os.ftruncate(descriptor, size)
+            return False
+        if not self._punch(descriptor, size, end - size):
             os.ftruncate(descriptor, max(size, there - most))
-        return there > size + most
+        return True
+
+    def _punch(self, descriptor: int, offset: int, length: int) -> bool:
+        """Make a hole; whether the file system can."""
+        place = ctypes.c_int64(offset), ctypes.c_int64(length)
+        return bool(self._libc.fallocate(descriptor, KEEP_SIZE | PUNCH_HOLE, *place) == 0)
 
     def forget(self, file: FileId) -> None:
         """Nothing of the file is here any more."""
@@ -173,6 +197,14 @@ class Buffer:
         if not here:
             del self._here[file]
         self._latest = None
+
+
+def _content(descriptor: int, offset: int) -> int | None:
+    """Where the first content from `offset` on begins; None if there are zeros alone."""
+    try:
+        return os.lseek(descriptor, offset, os.SEEK_DATA)
+    except OSError:
+        return None
 
 
 def memory() -> int:

@@ -22,6 +22,9 @@ from shares.node.opened.uses import FileUses
 from shares.node.operations import Attributes, Changes, DirEntry
 from shares.protocol import FileId
 
+TAKEN_UNASKED = 1 << 32
+"""Bytes. Home is asked before a file gets longer, since not every file system takes such a file."""
+
 
 class LatestAttributes:
     """Of one node. Thread-safe. Raises OSError."""
@@ -108,8 +111,9 @@ class LatestAttributes:
         if owned != Changes() and not same:
             self._changed_at_home(file, opened, owned)
         size, now = changes.size, time.time_ns()
-        shorter = size is not None and size < self._content.extent(opened).size
-        if size is not None and shorter and not self._content.cut_here(opened, size):
+        before = self._content.extent(opened).size if size is not None else 0
+        shorter = size is not None and size < before and not self._content.cut_here(opened, size)
+        if size is not None and (shorter or size > max(before, TAKEN_UNASKED)):
             found = self._home.get().change(file, Changes(size=size))
             self._content.cut(opened, Extent.of(found))
         accessed = now if changes.accessed == -1 else changes.accessed

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node's buffer gives up: held against a plain account of what is in it."""
 
+import os
 import random
 from pathlib import Path
 
@@ -91,3 +92,15 @@ def test_the_account_of_a_buffer_is_right_whatever_is_done_with_it(tmp_path: Pat
             here -= set(gone)
             assert len(here) <= 40
         assert buffer.blocks == len(here)
+
+
+def test_what_is_cut_off_is_given_back_in_parts_and_holes_at_once(tmp_path: Path) -> None:
+    buffer = Buffer(tmp_path)
+    for place in (0, 1 << 20, 1 << 30, 1 << 38):
+        buffer.write(HOT, place, b"x" * 4 * BLOCK)
+    turns = 0
+    while buffer.shrink(HOT, BLOCK, 5 * BLOCK):
+        turns += 1
+    assert turns == 2
+    assert buffer.read(HOT, 0, 2 * BLOCK) == b"x" * BLOCK + bytes(BLOCK)
+    assert os.fstat(buffer.descriptor(HOT)).st_size == BLOCK
