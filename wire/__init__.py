@@ -54,6 +54,12 @@ if TYPE_CHECKING:
         printable,
     )
     from wire.http.client import HttpAnswer, HttpClient
+    from wire.http.conversation import (
+        Conversations,
+        HttpExchange,
+        ProgramGone,
+        refusal,
+    )
     from wire.http.credentials import BadCredentials, Credentials, read_credentials
     from wire.http.intake import Intake
     from wire.http.metrics import exposition, metrics_app
@@ -187,6 +193,7 @@ __all__ = [
     "ConversationEnded",
     "ConversationListener",
     "ConversationOwner",
+    "Conversations",
     "CreateReplica",
     "Credentials",
     "DeltaOffer",
@@ -205,6 +212,7 @@ __all__ = [
     "HostUnreachable",
     "HttpAnswer",
     "HttpClient",
+    "HttpExchange",
     "Identity",
     "Intake",
     "Invitation",
@@ -226,6 +234,7 @@ __all__ = [
     "PeerUnreachable",
     "Priority",
     "PrioritySemaphore",
+    "ProgramGone",
     "ReceiveRate",
     "RemoteProtocolError",
     "ReplicaStatus",
@@ -286,6 +295,7 @@ __all__ = [
     "read_certificate",
     "read_credentials",
     "read_destination",
+    "refusal",
     "refuse_other_sites",
     "requested_priority",
     "requested_rate",

@@ -132,6 +132,11 @@ class ErrorReport:
     def of(cls, error: SatchelError) -> ErrorReport:
         return cls(error.wire_code, error.what, error.why, error.fix)
 
+    @property
+    def status(self) -> int:
+        """Return the status of the HTTP answer that carries the report."""
+        return STATUS.get(self.code, STATUS["internal"])
+
     @classmethod
     def from_json(cls, value: object) -> ErrorReport:
         """Never fails: what a peer says about a failure must not hide the failure."""

@@ -13,6 +13,7 @@ not stored, sets no cookie, and installs no service worker. docs/security.md has
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 from client.session.answers import Answer
 from client.session.session import Session
@@ -39,13 +40,19 @@ def host_of(service: str, port: int) -> str:
     return f"{service}.localhost:{port}"
 
 
+def is_browser(asked: Mapping[str, str]) -> bool:
+    """Return whether a browser asks: it always says of which site the page is. Other programs have
+    some of the other headers, such as the `fetch` of Node.js."""
+    return "sec-fetch-site" in asked
+
+
 def elsewhere(service: str, port: int, asked: dict[str, str], target: str) -> str | None:
     """Where a browser is to go instead; None for one that is right, and for other programs.
 
     asked: headers by name in small letters. Raises AccessError for what cannot be sent elsewhere.
     """
     mode, own = asked.get("sec-fetch-mode"), host_of(service, port)
-    if mode is None or asked.get("host", "").lower() == own:
+    if not is_browser(asked) or asked.get("host", "").lower() == own:
         return None
     if mode != "navigate" or not target.startswith("/"):
         why = "by another name a browser would send cookies of other programs along"

@@ -2,136 +2,195 @@
 # SPDX-License-Identifier: Apache-2.0
 """A local port on which an unmodified program (curl, a browser) uses the service.
 
-Pages of other sites may not use it: wire/http/sites.py.
+Requests are read as they came (wire/http/conversation.py). Pages of other sites may not use it:
+wire/http/sites.py.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import logging
+import tempfile
+import threading
 from collections.abc import Iterator
+from typing import IO
 
-import flask
-from werkzeug.exceptions import RequestEntityTooLarge
-
-from client.fronts.origin import CLEAR, BrowserCacheReset, elsewhere, kept_headers
+from client.fronts.origin import CLEAR, BrowserCacheReset, elsewhere, is_browser, kept_headers
 from client.session.answers import Answer
 from client.session.long_answer import LongAnswer
 from client.session.long_request import upload
 from client.session.session import Session
 from replay.adapters import http
-from satchel.errors import UnsupportedError
-from wire import Server, install_errors, refuse_other_sites, serve_local
+from satchel.errors import SatchelError, UnsupportedError, UsageError
+from wire import (
+    Acceptor,
+    Conversations,
+    ErrorReport,
+    HttpExchange,
+    ProgramGone,
+    listen_local,
+    refuse_other_sites,
+)
+
+logger = logging.getLogger(__name__)
 
 THREADS = 8
+"""Operations at a time."""
 
 MAX_REQUEST_BYTES = 256 << 20
-"""Of a body; a larger one is answered with 413 before it is read. Beyond 512 KiB it waits in a file
-until it is whole."""
+"""Of a body; a larger one is answered with 413, by its head if that says so. Beyond BODY_IN_MEMORY
+it waits in a file until it is whole."""
 
 WHOLE_BYTES = 32 << 20
 """A longer body of a stateful service's request goes in pieces, another one's is refused."""
 
 BLOCK_BYTES = 256 << 10
-
-
-class ServiceResponse(flask.Response):
-    """The service's response, to which nothing is added that it did not say."""
-
-    default_mimetype = None
-    automatically_set_content_length = False
+BODY_IN_MEMORY = 512 << 10
+BODY_RATE = 32 << 10
+END_SECONDS = 5.0
 
 
 class Proxy:
-    """Serves 127.0.0.1:port until closed. Every request is one operation of the session."""
-
-    def __init__(self, session: Session, port: int = 0, service: str = "") -> None:
-        """Listen on `port`, or on a free one for 0. service: the name of the origin; without one
-        browsers are not sent there. Raises ConflictError when the port is taken."""
-        self._server: Server = serve_local(
-            proxy_app(session, service), port, threads=THREADS, max_body=MAX_REQUEST_BYTES
-        )
-        self.port = self._server.port
-        self.url = f"http://127.0.0.1:{self.port}/"
-
-    def close(self) -> None:
-        """Listen no more. Requests under way are answered if their operations end soon."""
-        self._server.close()
-
-
-def proxy_app(session: Session, service: str) -> flask.Flask:
-    """An application that makes every request an operation of `session`.
+    """Serves 127.0.0.1:port until closed. Every request is one operation of the session.
 
     The answer carries who answered first and after how long, in X-Satchel-* headers. An answer
     without these is the proxy's own, an error in JSON.
     """
-    app = flask.Flask("satchel-proxy", static_folder=None)
-    install_errors(app)
-    clearing = BrowserCacheReset(session)
 
-    @app.before_request
-    def operate() -> flask.Response:
-        # Before routing, which would redirect some paths and refuse some methods.
-        asked, own = flask.request, f"{service}.localhost" if service else "localhost"
-        port = int(asked.environ["SERVER_PORT"])
-        refuse_other_sites(port, asked.method, asked.headers.get, own)
-        names = {name.lower(): value for name, value in asked.headers.items()}
-        if service and (url := elsewhere(service, port, names, asked.environ["REQUEST_URI"])):
-            return ServiceResponse(
-                status=307, headers=[("Location", url), ("Cache-Control", "no-store")]
-            )
-        _refuse_upgrade(asked.headers.get("Upgrade", ""))
-        target = asked.environ["REQUEST_URI"]
-        answer = _answer(session, asked, target)
-        response = http.decode(answer.long.head() if answer.long else answer.payload)
-        worker = names.get("service-worker") == "script"
-        kept = kept_headers(session, answer, response, worker=worker)
-        reply = ServiceResponse(response.body, status=response.status, headers=kept)
-        if answer.long:
-            reply.response = _rest(answer.long, response.body)
-            reply.call_on_close(answer.long.close)
-        if service and "sec-fetch-mode" in names and clearing.due():
-            reply.headers["Clear-Site-Data"] = CLEAR
-        reply.headers["X-Satchel-Operation"] = str(answer.number)
-        reply.headers["X-Satchel-Leader"] = answer.leader
-        reply.headers["X-Satchel-Seconds"] = f"{answer.seconds:.6f}"
-        reply.headers["X-Satchel-Stable"] = "yes" if answer.stable else "no"
-        return reply
+    def __init__(self, session: Session, port: int = 0, service: str = "") -> None:
+        """Listen on `port`, or on a free one for 0. service: the name of the origin; without one
+        browsers are not sent there. Raises ConflictError when the port is taken."""
+        self._session, self._service = session, service
+        self._clearing = BrowserCacheReset(session)
+        self._workers = threading.BoundedSemaphore(THREADS)
+        self._programs = Conversations(self._answer, rate=BODY_RATE)
+        self._acceptor = Acceptor(listen_local(port), self._programs.adopt, "http port")
+        self.port = self._acceptor.port
+        self.url = f"http://127.0.0.1:{self.port}/"
+        self._acceptor.start()
 
-    return app
+    def close(self) -> None:
+        """Listen no more. Requests under way are answered if their operations end soon."""
+        self._acceptor.close()
+        self._programs.close(END_SECONDS)
+
+    def _answer(self, asked: HttpExchange) -> None:
+        try:
+            self._operate(asked)
+        except SatchelError as error:
+            logger.info("%s %s: %s", asked.method, asked.path, error)
+            _say(asked, ErrorReport.of(error))
+        except ProgramGone:
+            raise
+        except Exception as error:
+            logger.exception("%s %s failed", asked.method, asked.path)
+            what = f"{asked.method} {asked.path} failed unexpectedly"
+            fix = "the log has the traceback"
+            _say(asked, ErrorReport("internal", what, type(error).__name__, fix))
+
+    def _operate(self, asked: HttpExchange) -> None:
+        """Raises SatchelError, and ProgramGone."""
+        named, service = asked.named, self._service
+        if asked.authority is not None:
+            named["host"] = asked.authority  # it counts instead (RFC 9112, 3.2.2)
+        own = f"{service}.localhost" if service else "localhost"
+        refuse_other_sites(self.port, asked.method, lambda name: named.get(name.lower()), own)
+        if not (asked.path.startswith("/") or (asked.path, asked.method) == ("*", "OPTIONS")):
+            raise UsageError(f"{asked.path[:80]} is not a target at a service")
+        if service and (url := elsewhere(service, self.port, named, asked.path)):
+            asked.answer(307, [("Location", url), ("Cache-Control", "no-store")])
+            return
+        _refuse_upgrade(named.get("upgrade", ""))
+        with tempfile.SpooledTemporaryFile(BODY_IN_MEMORY) as body:
+            if not self._receive(asked, body):
+                return
+            with self._workers:
+                answer = _call(self._session, asked, body)
+        self._deliver(asked, answer)
+
+    def _receive(self, asked: HttpExchange, body: IO[bytes]) -> bool:
+        """Write the request's body to a file. If it is too long, answer so and return False.
+        Raises ProgramGone."""
+        most = MAX_REQUEST_BYTES
+        if not self._session.stateful:
+            most = min(most, WHOLE_BYTES)
+        fits = (asked.size or 0) <= most
+        for piece in asked.body() if fits else ():
+            fits = body.tell() + len(piece) <= most
+            if not fits:
+                break
+            body.write(piece)
+        if not fits:
+            what, why = "the request's body is too long", f"this service takes {most} bytes"
+            _say(asked, ErrorReport("usage", what, why, ""), 413)
+        return fits
+
+    def _deliver(self, asked: HttpExchange, answer: Answer) -> None:
+        """Raises SatchelError before the answer has begun, and ProgramGone."""
+        with contextlib.ExitStack() as stack:
+            if answer.long:
+                stack.callback(answer.long.close)
+            response = http.decode(answer.long.head() if answer.long else answer.payload)
+            worker = asked.named.get("service-worker") == "script"
+            headers = kept_headers(self._session, answer, response, worker=worker)
+            if self._service and is_browser(asked.named) and self._clearing.due():
+                headers.append(("Clear-Site-Data", CLEAR))
+            headers += [
+                ("X-Satchel-Operation", str(answer.number)),
+                ("X-Satchel-Leader", answer.leader),
+                ("X-Satchel-Seconds", f"{answer.seconds:.6f}"),
+                ("X-Satchel-Stable", "yes" if answer.stable else "no"),
+            ]
+            body = _rest(answer.long, response.body) if answer.long else response.body
+            asked.answer(response.status, headers, body, response.reason)
 
 
-def _answer(session: Session, asked: flask.Request, target: str) -> Answer:
-    """Raises RequestEntityTooLarge, and as `Session.call`."""
-    method, headers = asked.method, list(asked.headers.items())
-    length = asked.content_length or 0
-    long = length > WHOLE_BYTES
-    if long and not session.stateful:
-        raise RequestEntityTooLarge(f"a stateless service takes {WHOLE_BYTES >> 20} MiB at most")
-    body = b"" if long else asked.get_data()
+def _call(session: Session, asked: HttpExchange, body: IO[bytes]) -> Answer:
+    """Make the request an operation, and return its answer. Raises the errors of `Session.call`."""
+    size = body.tell()
+    body.seek(0)
+    long = size > WHOLE_BYTES
+    whole = b"" if long else body.read()
+    headers = [(name, value) for name, value in asked.headers if name.lower() != "host"]
+    headers.append(("Host", asked.named.get("host", "localhost")))
 
     def encode(number: int, time_ns: int, seed: int) -> bytes:
         return http.encode(
-            method,
-            target,
+            asked.method,
+            asked.path,
             headers,
-            body,
+            whole,
             number=number,
             time_ns=time_ns,
             seed=seed,
-            length=length if long else None,
+            length=size if long else None,
         )
 
     if not long:
         return session.call(encode)
-    return upload(session, encode, iter(lambda: asked.stream.read(BLOCK_BYTES), b""))
+    return upload(session, encode, iter(lambda: body.read(BLOCK_BYTES), b""))
 
 
 def _rest(answer: LongAnswer, piece: bytes) -> Iterator[bytes]:
-    """That piece of a body and what comes behind it. Raises as LongAnswer.read: the connection to
-    the program is broken off then."""
-    if piece:
-        yield piece
-    while piece := answer.read():
-        yield piece
+    """Yield that piece of a body and the rest. If the answer breaks off, raise ProgramGone, which
+    cuts the program's connection."""
+    try:
+        if piece:
+            yield piece
+        while piece := answer.read():
+            yield piece
+    except SatchelError as error:
+        logger.warning("an answer breaks off: %s", error)
+        raise ProgramGone(str(error)) from error
+
+
+def _say(asked: HttpExchange, report: ErrorReport, status: int = 0) -> None:
+    """Answer with an error. If an answer has begun, raise ProgramGone, which cuts it."""
+    if asked.answered:
+        raise ProgramGone(report.what)
+    body = json.dumps(report.to_json()).encode() + b"\n"
+    asked.answer(status or report.status, [("Content-Type", "application/json")], body)
 
 
 def _refuse_upgrade(wanted: str) -> None:

@@ -11,7 +11,6 @@ it use such a connection for other requests.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections import deque
@@ -22,14 +21,12 @@ from client.fronts.requests import FrontRequest, FrontRequests
 from replay import StreamRefused
 from satchel.errors import AccessError, SatchelError, UsageError
 from satchel.targets import split_target
-from wire import ErrorReport, refuse_other_sites
+from wire import ErrorReport, refusal, refuse_other_sites
 
 MAX_HEAD = 64 << 10
 """Bytes of a request's line and headers."""
 
 _ODD_LINE = re.compile(rb"\r(?!\n)|(?<!\r)\n|\n[ \t]")
-
-_REASONS = {400: "Bad Request", 403: "Forbidden"}
 
 
 class HttpGuard:
@@ -192,18 +189,17 @@ class HttpGuard:
 def _ambiguity(request: h11.Request, head: bytes) -> str:
     """Return why another reader may find other requests in the same bytes; empty if none does.
     h11 refuses the other ways."""
-    names = {name for name, _ in request.headers}
-    if _ODD_LINE.search(head):
-        return "a line ends or continues in an obsolete way"
-    if request.http_version not in {b"1.1", b"1.0"}:
-        return "it is of another version than 1.0 and 1.1"
-    if request.method == b"CONNECT":
-        return "a service makes no tunnels"
-    if b"transfer-encoding" in names and b"content-length" in names:
-        return "it has two lengths"
-    if b"transfer-encoding" in names and request.http_version == b"1.0":
-        return "HTTP/1.0 has no chunks"
-    return ""
+    version, names = request.http_version, {name for name, _ in request.headers}
+    chunked = b"transfer-encoding" in names
+    found = {
+        f"its head has more than {MAX_HEAD} bytes": len(head) > MAX_HEAD,
+        "a line ends or continues in an obsolete way": _ODD_LINE.search(head) is not None,
+        "it is of another version than 1.0 and 1.1": version not in {b"1.1", b"1.0"},
+        "a service makes no tunnels": request.method == b"CONNECT",
+        "it has two lengths": chunked and b"content-length" in names,
+        "HTTP/1.0 has no chunks": chunked and version == b"1.0",
+    }
+    return next((why for why, holds in found.items() if holds), "")
 
 
 def _body_size(answer: h11.Response, method: str) -> int:
@@ -229,11 +225,6 @@ def _parser() -> h11.Connection:
 
 def _refused(error: SatchelError) -> StreamRefused:
     report = ErrorReport.of(error)
-    status = 403 if isinstance(error, AccessError) else 400
-    body = json.dumps(report.to_json()).encode() + b"\n"
-    head = (
-        f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
+    status = report.status if isinstance(error, AccessError) else 400
     what, why, fix = error.what, error.why, error.fix
-    return StreamRefused(what, why=why, fix=fix, answer=head.encode() + body)
+    return StreamRefused(what, why=why, fix=fix, answer=refusal(status, report))

@@ -30,7 +30,7 @@ KEY = base64.b64encode(b"sixteen bytes ..").decode()
 
 
 class Site(BaseHTTPRequestHandler):
-    """Answers with what it was asked; a WebSocket at /ws says everything twice."""
+    """Answers with the request; a WebSocket at /ws says everything twice."""
 
     protocol_version = "HTTP/1.1"
     asked: list[str]
@@ -74,7 +74,7 @@ class Site(BaseHTTPRequestHandler):
 
 
 class Served8080:
-    """The front of that site, and the guest behind it."""
+    """The front of that site, and its guest."""
 
     def __init__(self, made: Guest, front: TcpPort, asked: list[str]) -> None:
         self.guest, self.front, self.asked = made, front, asked
@@ -170,7 +170,7 @@ def test_pages_of_other_sites_may_not_use_it(site: Served8080, header: str, host
         b"SET a b\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
-        b"GET / HTTP/1.1\r\nX: " + b"y" * (80 << 10),
+        b"GET / HTTP/1.1\r\nX: " + b"y" * (80 << 10) + b"\r\nHost: {host}\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
         b"POST / HTTP/1.1\r\nHost: {host}\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: {host}\r\nHost: evil.example\r\n\r\n",

@@ -124,6 +124,65 @@ def test_headers_reach_the_service_and_those_of_the_connection_do_not(bench: Ben
     assert f"host: 127.0.0.1:{bench.proxy.port}" in headers
 
 
+def raw(port: int, *lines: str) -> bytes:
+    """All that a program gets that sends exactly these lines, and an empty one."""
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def test_headers_reach_the_service_as_they_came(bench: Bench) -> None:
+    """WSGI has no names with an underscore, and one header of each name."""
+    came = ["api_key: x", "Cookie: a=1", "Cookie: b=2", "X-Forwarded-For: 192.0.2.1"]
+    came += ["X-Forwarded-Proto: https", "Forwarded: for=192.0.2.1", "X-CaSe: 1", "X-Two: a, b"]
+    host = f"127.0.0.1:{bench.proxy.port}"
+    said = raw(bench.proxy.port, f"GET http://{host}/a?b HTTP/1.1", f"Host: {host}", *came)
+    seen = json.loads(said.partition(b"\r\n\r\n")[2])
+    assert seen["target"] == "/a?b"
+    assert [line for line in seen["headers"] if line in came] == came
+    assert [line for line in seen["headers"] if line.lower().startswith("host")] == [
+        f"Host: {host}"
+    ]
+    said = raw(bench.proxy.port, "GET http://evil.example/ HTTP/1.1", f"Host: {host}")
+    assert said.startswith(b"HTTP/1.1 403 ")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:{port}", "notes.localhost:{port}"])
+def test_a_program_that_says_a_part_of_what_browsers_say_is_none(bench: Bench, host: str) -> None:
+    """Node.js 18 does so, and got 403."""
+    own = Proxy(bench.session, service="notes")
+    lines = ["accept: */*", "accept-language: *", "sec-fetch-mode: cors", "user-agent: node"]
+    said = raw(own.port, "GET / HTTP/1.1", f"host: {host.format(port=own.port)}", *lines)
+    own.close()
+    assert said.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        (["GET /\u00fc HTTP/1.1", "Host: {host}"], 400),
+        (["GET / HTTP/1.1", "Host: {host}", "Host: {host}"], 400),
+        (["GET / HTTP/1.1"], 400),
+        (["GET / HTTP/1.1", "Host: {host}", "X : y"], 400),
+        (["GET / HTTP/2.0", "Host: {host}"], 505),
+        (["GET / HTTP/1.1", "Host: {host}", "X: " + "y" * 70_000], 431),
+        (["POST / HTTP/1.1", "Host: {host}", "Content-Length: 1", "Content-Length: 2"], 400),
+        (["POST / HTTP/1.1", "Host: {host}", "Content-Length: 1"], 400),
+        (["POST / HTTP/1.1", "Host: {host}", "Transfer-Encoding: gzip"], 501),
+        (["POST / HTTP/1.1", "Host: {host}", "Content-Length: 999999999"], 413),
+    ],
+)
+def test_a_request_that_is_none_is_told_so(bench: Bench, lines: list[str], status: int) -> None:
+    port = bench.proxy.port
+    said = raw(port, *(line.format(host=f"127.0.0.1:{port}") for line in lines))
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert b"\r\nConnection: close" in head
+    assert json.loads(body)["code"] == "usage"
+    assert bench.session.last == 0
+
+
 def test_the_response_is_the_service_s_with_who_answered(bench: Bench) -> None:
     bench.answers(
         respond("418 I'm a teapot", b"short", "Set-Cookie: a=1", "Set-Cookie: b=2", "X-Word: \xe9")

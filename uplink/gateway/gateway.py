@@ -20,7 +20,6 @@ from weakref import WeakKeyDictionary
 from satchel.errors import ConflictError, NotFoundError, SatchelError
 from uplink.gateway.accounts import Accounts, account_name
 from uplink.gateway.catalog import ServiceCatalog, is_below
-from uplink.gateway.conversation import HttpExchange, ProgramConversation, ProgramGone
 from uplink.gateway.flusher import Flusher, held_etag
 from uplink.gateway.object_lists import ObjectLists
 from uplink.gateway.own_writes import held_headers
@@ -30,11 +29,10 @@ from uplink.gateway.request_forwarder import RequestForwarder
 from uplink.gateway.spool import IncomingBody, Spool, SpoolFull
 from uplink.gateway.uplink_request import UplinkRequest
 from uplink.policy import Condition, Crawl, Crawls, Reason, RequestKind, Upload, UploadState, plain
-from wire import ServiceAnswer, ServiceUnreachable
+from wire import Conversations, HttpExchange, ProgramGone, ServiceAnswer, ServiceUnreachable
 
 logger = logging.getLogger(__name__)
 
-CONNECTIONS = 256
 SIGNATURE_MARGIN = 120.0
 """Seconds of a signature that are left for the upload itself."""
 
@@ -61,51 +59,24 @@ class Gateway:
         self._forwarding, self._flusher, self._radio = forwarding, flusher, radio
         self._programs, self._object_lists = programs, ObjectLists(forwarding)
         self._known: WeakKeyDictionary[socket.socket, Program] = WeakKeyDictionary()
-        self._room = threading.BoundedSemaphore(CONNECTIONS)
+        self._conversations = Conversations(self._answer)
         self._guard = threading.Lock()
-        self._open: set[socket.socket] = set()
         self._crawls = Crawls()
         self.counts = dict.fromkeys(_COUNTED, 0)
 
     def adopt(self, connection: socket.socket) -> None:
         """Serve it, in a thread of its own."""
-        self._room.acquire()
-        threading.Thread(
-            target=self._serve, args=(connection,), name="uplink program", daemon=True
-        ).start()
+        self._conversations.adopt(connection)
 
     def enter(self, connection: socket.socket, authority: str, pid: int) -> int:
         """Serve, in this thread, what the process meant to be a connection with the service at the
         authority. How many requests came."""
-        with self._room:
-            self._known[connection] = self._programs.of(pid)
-            return self._converse(connection, authority)
+        self._known[connection] = self._programs.of(pid)
+        return self._conversations.converse(connection, authority)
 
     def close(self) -> None:
         """Cut every connection."""
-        with self._guard:
-            for connection in self._open:
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
-
-    def _serve(self, connection: socket.socket) -> None:
-        try:
-            self._converse(connection)
-        finally:
-            self._room.release()
-
-    def _converse(self, connection: socket.socket, authority: str | None = None) -> int:
-        conversation = ProgramConversation(connection, self._answer, authority)
-        with self._guard:
-            self._open.add(connection)
-        try:
-            conversation.run()
-        except Exception:
-            logger.exception("a program's connection is closed")
-        finally:
-            with self._guard:
-                self._open.discard(connection)
-        return conversation.requests
+        self._conversations.close()
 
     def _answer(self, exchange: HttpExchange) -> None:
         self._count("requests")

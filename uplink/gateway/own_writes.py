@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from email.utils import formatdate
 from pathlib import Path
 
-from uplink.gateway.conversation import HttpExchange
 from uplink.gateway.flusher import held_etag
 from uplink.policy import DavEntry, Upload, edit_listing, plain
+from wire import HttpExchange
 
 PIECE = 1 << 18
 FORM = "application/xml; charset=utf-8"

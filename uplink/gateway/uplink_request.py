@@ -16,10 +16,9 @@ from functools import cached_property
 from urllib.parse import urlsplit
 
 from uplink.gateway.accounts import Account
-from uplink.gateway.conversation import HttpExchange
 from uplink.gateway.programs import Program
 from uplink.policy import Description, RequestKind, Signature, read_signature, verified
-from wire import Upstream
+from wire import HttpExchange, Upstream
 
 
 @dataclass(frozen=True)

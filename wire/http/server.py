@@ -28,7 +28,7 @@ from waitress.task import ThreadedTaskDispatcher
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from satchel.errors import SatchelError
-from wire.errors import STATUS, ErrorReport, code_of_status
+from wire.errors import ErrorReport, code_of_status
 from wire.http.intake import Bodies, Intake
 from wire.ports.listening import listen_local, listen_unix
 
@@ -250,7 +250,8 @@ def install_errors(app: flask.Flask) -> None:
 
 def _answer_error(error: SatchelError) -> tuple[flask.Response, int]:
     log.info("%s %s: %s", flask.request.method, flask.request.path, error)
-    return flask.jsonify(ErrorReport.of(error).to_json()), STATUS[error.wire_code]
+    report = ErrorReport.of(error)
+    return flask.jsonify(report.to_json()), report.status
 
 
 def _answer_http_error(error: HTTPException) -> tuple[flask.Response, int]:
@@ -264,7 +265,7 @@ def _answer_unexpected(error: Exception) -> tuple[flask.Response, int]:
     log.error("%s %s failed", flask.request.method, flask.request.path, exc_info=error)
     what = f"{flask.request.method} {flask.request.path} failed unexpectedly"
     report = ErrorReport("internal", what, type(error).__name__, "the log there has the traceback")
-    return flask.jsonify(report.to_json()), STATUS["internal"]
+    return flask.jsonify(report.to_json()), report.status
 
 
 def _inode(path: Path) -> tuple[int, int] | None:

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from satchel.errors import AccessError
 
 OWN_SITES = (None, "same-origin", "none")
-"""What Sec-Fetch-Site says of our own pages and of what the person typed; absent without a
-browser."""
+"""Values of Sec-Fetch-Site for our own pages, and for addresses that the person typed. Programs
+that are not browsers send none."""
 
 
 def refuse_other_sites(

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""How uplink talks to a program over one connection."""
+"""How a local port talks to a program over one connection."""
 
 import socket
 
-from uplink.gateway.conversation import ProgramConversation
+from wire.http.conversation import ProgramConversation
 
 
 def test_a_body_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
