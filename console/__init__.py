@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         web_option,
     )
     from console.progress import bar
-    from console.startup import end_at_signals
+    from console.startup import end_at_signals, leave_terminal, on_signals
 else:
     __getattr__ = deferred(__name__)
 
@@ -51,8 +51,10 @@ __all__ = [
     "end_at_signals",
     "exit_code",
     "json_option",
+    "leave_terminal",
     "log_to_stderr",
     "note",
+    "on_signals",
     "print_table",
     "program_group",
     "program_path",

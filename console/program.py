@@ -20,7 +20,7 @@ import click
 
 from console.commands import CommandGroup
 from console.manager import tell_manager
-from console.startup import INTERRUPTED, SIGNALS, end_at_signals
+from console.startup import INTERRUPTED, SIGNALS, end_at_signals, on_signals
 from satchel.errors import (
     NO_ROOM,
     AccessError,
@@ -54,10 +54,10 @@ web_option = click.option(
 
 def run_program(group: click.Command, name: str) -> NoReturn:
     """Run a command or a group of them and exit: 0, an error's own code, or 130 after Ctrl-C.
-    SIGTERM ends a program that has said `ready` with 0, because that is how it is to be ended.
+    SIGTERM and SIGHUP end a program that has said `ready` with 0: that is how it is to be ended.
 
     An error is one line on standard error. With --json among the arguments it is a JSON object
-    with code, what, why and fix. SIGTERM unwinds like Ctrl-C does, so that everything is put away;
+    with code, what, why and fix. Both unwind like Ctrl-C does, so that everything is put away;
     while it is, further ones do nothing. A pipe that nobody reads ends it with 1, in silence: that
     is click's doing. What the person's character set lacks is printed by its number: the name of a
     file can be any bytes.
@@ -65,13 +65,11 @@ def run_program(group: click.Command, name: str) -> NoReturn:
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        for number in SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _interrupt)
+        on_signals(_interrupt)
         status = _status_of(group, name)
         end_at_signals(name)
     except KeyboardInterrupt:
-        status = 0 if _ready and _signals[:1] == [signal.SIGTERM] else INTERRUPTED
+        status = INTERRUPTED if not _ready or _signals[:1] == [signal.SIGINT] else 0
         print(f"{name}: {'interrupted' if status else 'ended'}", file=sys.stderr)
     sys.exit(status)
 
@@ -150,7 +148,7 @@ def program_path() -> Path:
 
 def serve_until_signal(announcement: str, leave: queue.SimpleQueue[None] | None = None) -> None:
     """Say that a daemon is ready, then wait, at most until something is put into `leave`, which a
-    signal's handler may do. Ctrl-C and SIGTERM end the wait, and the program."""
+    signal's handler may do. The signals end the wait, and the program."""
     ready()
     print(announcement, file=sys.stderr, flush=True)
     wait_for(leave or queue.SimpleQueue())
@@ -178,7 +176,7 @@ def wait_for(word: queue.SimpleQueue[None]) -> None:
 
 
 def deaf_to_signals() -> None:
-    """From here on Ctrl-C and SIGTERM do nothing: what is being put away is put away. Main thread
+    """From here on the signals do nothing: what is being put away is put away. Main thread
     only."""
     if _ready:
         tell_manager("STOPPING=1")

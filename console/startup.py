@@ -10,21 +10,49 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
+from collections.abc import Callable
 from typing import NoReturn
 
 INTERRUPTED = 128 + signal.SIGINT
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""They end a program in order: Ctrl-C, `kill`, a terminal that was closed."""
 
 
 def end_at_signals(name: str) -> None:
-    """From here on Ctrl-C and SIGTERM end the process at once, with a line and 130: nothing has to
-    be put away. Those that are ignored stay so. Main thread only."""
+    """From here on the signals end the process at once, with a line and 130: nothing has to be put
+    away. Main thread only."""
 
     def end(signum: int, frame: object) -> NoReturn:
         os.write(2, f"{name}: interrupted\n".encode())
         os._exit(INTERRUPTED)
 
+    on_signals(end)
+
+
+def on_signals(handle: Callable[[int, object], object]) -> None:
+    """Have `handle` called at each of the signals, but for those that are ignored. Main thread
+    only."""
+
+    def heard(signum: int, frame: object) -> None:
+        if signum == signal.SIGHUP:
+            leave_terminal()
+        handle(signum, frame)
+
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, end)
+            signal.signal(number, heard)
+
+
+def leave_terminal() -> None:
+    """Lead input and output away from a terminal that was closed: a write there would fail, and end
+    the work of putting things away."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        try:
+            if stat.S_ISCHR(os.fstat(fd).st_mode):
+                os.dup2(nowhere, fd)
+        except OSError:
+            continue  # it is closed
+    os.close(nowhere)

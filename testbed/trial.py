@@ -25,7 +25,7 @@ from typing import Any
 
 import click
 
-from console import ready, show, wait_for
+from console import deaf_to_signals, ready, show, wait_for
 from satchel.errors import UnavailableError, UnsupportedError
 from satchel.paths import cache_dir
 from satchel.polling import FAST_POLL_SECONDS
@@ -62,9 +62,8 @@ def play(port: int, *, once: bool, as_json: bool) -> None:
     require_programs()
     with contextlib.ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="satchel-try-"))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         trial = Trial(folder, port, quiet=as_json)
-        stack.callback(trial.close)
+        stack.callback(_put_away, trial, folder)
         trial.at_home()
         trial.on_the_road()
         if as_json:
@@ -79,6 +78,13 @@ def play(port: int, *, once: bool, as_json: bool) -> None:
             click.echo("Ctrl-C ends it and removes everything but the built image.", err=True)
             ready()
             wait_for(queue.SimpleQueue())
+
+
+def _put_away(trial: Trial, folder: Path) -> None:
+    """End every process, then remove the folder: a process whose folder is gone cannot end well."""
+    deaf_to_signals()
+    trial.close()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def require_programs() -> None:
@@ -173,8 +179,10 @@ class Trial:
         with self._step("put everything away", "3 s"), contextlib.suppress(Exception):
             if self.url:
                 self._roles.satchel("stop", SERVICE, "--json")
-        self._roles.stop()
-        self._bed.close()
+        try:
+            self._roles.stop()
+        finally:
+            self._bed.close()
 
     @contextlib.contextmanager
     def _step(self, what: str, forecast: str) -> Iterator[None]:

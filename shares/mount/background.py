@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from console import tell_manager
+from console import on_signals, tell_manager
 from satchel.errors import SatchelError
 from shares.mount.mounted import MountedShare
 
@@ -20,9 +19,8 @@ Ready = Callable[[MountedShare], None]
 
 
 def run_until_signal(mounted: MountedShare, ready: Ready) -> None:
-    """Serve it until it is unmounted, or the program is interrupted or terminated. Main thread."""
-    signal.signal(signal.SIGTERM, lambda *_: mounted.stop())
-    signal.signal(signal.SIGINT, lambda *_: mounted.stop())
+    """Serve it until it is unmounted, or a signal ends the program. Main thread."""
+    on_signals(lambda *_: mounted.stop())
     ready(mounted)
     mounted.run()
 

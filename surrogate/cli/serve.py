@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from console import json_option, note, serve_until_signal, show, web_option
+from console import json_option, leave_terminal, note, serve_until_signal, show, web_option
 from hypervisor import choose_driver
 from sandbox import let_cells_read
 from surrogate.announcer import announcement
@@ -41,7 +41,12 @@ def command(settings: SurrogateSettings, web: int | None, as_json: bool) -> None
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     let_cells_read(settings.data)
     leave: queue.SimpleQueue[None] = queue.SimpleQueue()
-    signal.signal(signal.SIGHUP, lambda *_: leave.put(None))
+
+    def hang_up(*_: object) -> None:
+        leave_terminal()
+        leave.put(None)
+
+    signal.signal(signal.SIGHUP, hang_up)
     driver, line = choose_driver(settings.driver, settings.run)
     print(line, file=sys.stderr, flush=True)
     host = Host(settings, driver)

@@ -28,6 +28,14 @@ from wire import Identity
 pytestmark = requires("fuse", "sshd", "ssh")
 
 
+def serves(process: Path, place: Path) -> bool:
+    """Whether that process was told to mount something there."""
+    try:
+        return str(place).encode() in (process / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
 class Owner(Commands):
     """A home with two shares, and a laptop."""
 
@@ -72,6 +80,13 @@ class Owner(Commands):
         self.mounted.remove(place)
         assert eventually(lambda: str(place) not in str(self.status()))
 
+    def hangs_up(self, place: Path) -> None:
+        """The mount ends in order at SIGHUP."""
+        found = [int(each.name) for each in Path("/proc").glob("[0-9]*") if serves(each, place)]
+        os.kill(min(pid for pid in found if os.getsid(pid) == pid), signal.SIGHUP)
+        assert eventually(lambda: not os.path.ismount(place))
+        self.mounted.remove(place)
+
     def status(self) -> Any:
         done = self.types("share", "status", "--json")
         return json.loads(done.stdout) if done.returncode == 0 else []
@@ -110,6 +125,7 @@ def test_a_share_is_mounted_twice_and_is_one_tree(owner: Owner) -> None:
     owner.unmounts(one)
     assert (root / "f").stat().st_size == 45000
     assert len(list((owner.folder / "state/shares").glob("*/journal"))) == 1
+    owner.hangs_up(two)
 
 
 def test_files_that_are_written_most_are_named(owner: Owner) -> None:

@@ -5,6 +5,7 @@
 import errno
 import json
 import os
+import pty
 import re
 import signal
 import socket
@@ -93,19 +94,55 @@ def test_a_command_that_cannot_be_meant_is_told_in_json_too() -> None:
     assert "--wrong" in json.loads(said)["error"]["what"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_putting_away_is_not_interrupted(number: signal.Signals) -> None:
     process = start("wait")
     assert process.stdout is not None
     assert process.stdout.readline() == "waiting\n"
     process.send_signal(number)
     assert process.stdout.readline() == "putting away\n"
-    for again in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+    for again in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         process.send_signal(again)
         time.sleep(0.02)
     out, said = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, "put away\n")
     assert said.strip() == "program: interrupted"
+
+
+CLOSED = """\
+import click, os, sys
+from pathlib import Path
+from console import ready, run_program, wait_for
+import queue
+@click.command()
+def command():
+    try:
+        ready()
+        print("up", flush=True)
+        wait_for(queue.SimpleQueue())
+    finally:
+        for _ in range(3):
+            print("putting away", file=sys.stderr, flush=True)
+            print("putting away", flush=True)
+        Path(sys.argv[0]).write_text("put away")
+sys.argv = [os.environ["WRITES"]]
+run_program(command, "program")
+"""
+
+
+def test_a_closed_terminal_is_an_orderly_end(tmp_path: Path) -> None:
+    """What the program says to the terminal that is gone does not end its putting away."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["WRITES"] = str(tmp_path / "done")
+        os.execv(sys.executable, [sys.executable, "-c", CLOSED])
+    shown = b""
+    while b"up" not in shown:
+        shown += os.read(terminal, 100)
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert (tmp_path / "done").read_text() == "put away"
 
 
 BEGINS = """\

@@ -23,6 +23,7 @@ DO_IT_THEMSELVES = {
     "client.cli.share": "reads what mounts have left",
     "client.cli.doctor": "compares replicas",
     "client.cli.whereis": "reads media",
+    "client.cli.log": "reads media",
     "client.cli.ls": "asks home over OpenSSH",
     "client.cli.media": "reads media",
     "homeserver.cli.serve": "is the daemon",
