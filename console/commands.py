@@ -49,7 +49,7 @@ def program_group(
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             help=f"Settings [default: ~/.config/satchel/{file}, or /etc/satchel/{file}].",
         )
-        @click.option("-v", "--verbose", is_flag=True, help="Log what is of use to a developer.")
+        @click.option("-v", "--verbose", is_flag=True, help="Log for developers.")
         @click.version_option(package_name="satchel")
         @functools.wraps(begin)
         @click.pass_context

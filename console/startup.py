@@ -21,8 +21,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def end_at_signals(name: str) -> None:
-    """From here on the signals end the process at once, with a line and 130: nothing has to be put
-    away. Main thread only."""
+    """Have the signals end the process at once, with a line and 130: nothing has to be put away.
+    Main thread only."""
 
     def end(signum: int, frame: object) -> NoReturn:
         os.write(2, f"{name}: interrupted\n".encode())

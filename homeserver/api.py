@@ -402,7 +402,14 @@ def _operations(home: Home, works: Jobs) -> flask.Blueprint:
 
 
 def _answers(routes: flask.Blueprint, home: Home) -> None:
-    """What home has answered to one operation, or is answering."""
+    """What home has answered to one operation, or is answering; and what the machine says."""
+
+    @routes.get("/console")
+    @query(after=int)
+    def console(name: str) -> Any:
+        """Read the console of its machine: the text, and the offset of its end."""
+        said, end = home.service(name).console(_number("after", 0, 0, NUMBER_LIMIT))
+        return {"text": said.decode("utf-8", "replace"), "end": end}
 
     @routes.get("/operations/<int:number>/statement")
     def statement(name: str, number: int) -> Any:

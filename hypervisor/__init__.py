@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hypervisor.libvirt import LibvirtDriver
     from hypervisor.machine import (
         CONFINED_FILES,
+        CONSOLE_LOG,
         FIRMWARES,
         LAUNCHER,
         Boot,
@@ -49,6 +50,7 @@ else:
 __all__ = [
     "AUTO",
     "CONFINED_FILES",
+    "CONSOLE_LOG",
     "FIRMWARES",
     "FIRST_BOOT_READ_AHEAD_KIB",
     "LAUNCHER",

@@ -49,6 +49,9 @@ GRACE_SECONDS = 10.0
 """How much longer the host waits than the guest may take: the guest may be slow to say so."""
 
 _HELLO_INTERVAL = 1.0
+DEATHS = 3
+"""How often a service may die while it is waited for: one that dies at once does so every time."""
+
 _READY_INTERVAL = 0.1
 _PIECE = 1 << 18
 _PART = FrameType.PART | REPLY_BIT
@@ -180,16 +183,23 @@ class AgentChannel:
     def wait_ready(self, timeout: float) -> AgentStatus:
         """Waits until the service takes operations.
 
-        Raises ServiceNotReady when it does not in time, AgentFailed when the guest has no service,
-        AgentTimeout, AgentGone.
+        Raises ServiceNotReady when it does not in time or dies DEATHS times meanwhile, AgentFailed
+        when the guest has no service, AgentTimeout, AgentGone.
         """
-        deadline = time.monotonic() + timeout
+        deadline, before = time.monotonic() + timeout, None
         while True:
             status = self.hello(max(_HELLO_INTERVAL, deadline - time.monotonic()))
+            before = status.restarts if before is None else before
             if status.ready:
                 return status
             if status.problem:
                 raise AgentFailed("the guest has no service", why=status.problem, status=0)
+            if status.restarts - before >= DEATHS:
+                raise ServiceNotReady(
+                    f"the service died {DEATHS} times before it took operations",
+                    why=f"it ended with {status.exit}",
+                    fix="look at the guest's console",
+                )
             if time.monotonic() >= deadline:
                 died = f"it died {status.restarts} times, last with {status.exit}"
                 raise ServiceNotReady(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from replica.delta import encode as encode_delta
     from replica.delta_maker import DeltaMaker, MadeDelta, tables_of
     from replica.door import StreamDoor
-    from replica.folder import sweep
+    from replica.folder import read_console, sweep
     from replica.long_answers import (
         PIECE_BYTES,
         PIECE_SECONDS,
@@ -131,6 +131,7 @@ __all__ = [
     "first_of",
     "names_extent",
     "observed",
+    "read_console",
     "run_of",
     "sweep",
     "tables_of",

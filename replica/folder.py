@@ -21,12 +21,17 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from hypervisor import CONSOLE_LOG
 from sandbox import clear_groups
+from satchel.files import NotRegular, open_regular
 from satchel.process import Process
 
 logger = logging.getLogger(__name__)
 
 OWNER = "owner"
+
+CONSOLE_BYTES = 64 << 10
+"""How much of a console is read, and kept, at once."""
 
 _END_SECONDS = 10.0
 
@@ -57,11 +62,29 @@ class RunFolder:
             os.close(self._lock)
             self._lock = -1
 
-    def remove(self) -> None:
-        """Remove it with all that is in it, and disown it. Harmless the second time."""
+    def remove(self, keep: Path | None = None) -> None:
+        """Remove it with all that is in it, and disown it. Harmless the second time. keep: a folder
+        that gets the end of the guest's console."""
         if self._lock >= 0:
+            if keep:
+                with contextlib.suppress(OSError):
+                    (keep / CONSOLE_LOG).write_bytes(read_console(self.path)[0])
             shutil.rmtree(self.path, ignore_errors=True)
             self.disown()
+
+
+def read_console(folder: Path, after: int = 0) -> tuple[bytes, int]:
+    """Return the console in a folder after that offset, its last CONSOLE_BYTES at most, and the
+    offset of its end. A console that has begun anew is read from its beginning."""
+    try:
+        fd = open_regular(folder / CONSOLE_LOG, os.O_RDONLY)
+    except (OSError, NotRegular):
+        return b"", 0
+    with os.fdopen(fd, "rb") as file:
+        end = os.fstat(fd).st_size
+        file.seek(max(after if after <= end else 0, end - CONSOLE_BYTES))
+        said = file.read(CONSOLE_BYTES)
+        return said, file.tell()
 
 
 def sweep(run_dir: Path) -> int:

@@ -97,7 +97,10 @@ _SILENT = (AgentGone, AgentTimeout, ServiceNotReady)
 
 
 class Replica:
-    """A machine, its volumes and the number of its last operation. Thread-safe."""
+    """A machine, its volumes and the number of its last operation. Thread-safe. console_kept: the
+    folder that gets the end of its console when it is put away."""
+
+    console_kept: Path | None = None
 
     def __init__(
         self,
@@ -149,7 +152,7 @@ class Replica:
 
     @property
     def state(self) -> ReplicaState:
-        """As of now: notices that the machine ended by itself."""
+        """The state now. It notices that the machine ended by itself."""
         machine = self._machine
         if self._state is not ReplicaState.READY or machine is None:
             return self._state
@@ -194,7 +197,7 @@ class Replica:
         """Start from a kernel, with empty memory; returns once the service answers, within
         `timeout` seconds.
 
-        Raises as `resume` does; of a service that does not answer, with what its console said.
+        Raises as `resume` does, with the console of a service that does not answer.
         """
         roots = {RAM: TableRoot(ref=ZERO_REF, size=self.spec.memory_bytes), **disks}
         with self._starting():
@@ -276,9 +279,8 @@ class Replica:
     def execute(self, operation: Operation, timeout: float | None = None) -> Response:
         """Execute one operation in the guest, at most once by its number; its normalised response.
 
-        A stateless service keeps no history, so its replicas count for themselves: whatever the
-        operation's number is, the guest sees its own next one. A service that gives no whole
-        response in `timeout` seconds has answered with the adapter's error response.
+        Replicas of a stateless service count for themselves: the guest sees its own next number. A
+        service without a whole response in `timeout` seconds has the adapter's error response.
         Raises ReplicaFailed when the machine, its agent or its service is gone, WrongReplicaState,
         AlreadyExecuted, OperationGap, OperationConflict, AgentFailed.
         """
@@ -385,7 +387,7 @@ class Replica:
 
     @contextlib.contextmanager
     def _starting(self) -> Iterator[None]:
-        """What a start is wrapped in: READY after it, or FAILED and everything put away."""
+        """Become READY, or FAILED with everything put away."""
         with self._busy:
             self._require(ReplicaState.STARTING)
             try:
@@ -408,8 +410,7 @@ class Replica:
         boot: Boot | None,
         attached: Callable[[Mapping[str, Volume]], None] = lambda volumes: None,
     ) -> Machine:
-        """The machine, started on its volumes. `stop` may come at any point: it is looked for
-        after each thing that it would have to end."""
+        """The machine, started on its volumes. Each step looks for a `stop` meanwhile."""
         self._driver.check(self.spec)
         check_shares(self.id, self._share_host, shares=self.spec.shares)
         self._folder = RunFolder(self._run_dir)
@@ -590,7 +591,7 @@ class Replica:
         if attachment:
             self._end(attachment.close)
         if folder:
-            folder.remove()
+            folder.remove(self.console_kept)
 
     def _end(self, end: Callable[[], None]) -> None:
         try:

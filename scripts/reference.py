@@ -183,13 +183,14 @@ def _is_argument(parameter: click.Parameter) -> bool:
 def _options(command: click.Command) -> list[str]:
     options = [option for option in command.params if isinstance(option, click.Option)]
     lines = []
-    for option in options:
+    if any("--json" in option.opts for option in options):
+        lines = ["`--json`", ""]
+    for option in [option for option in options if "--json" not in option.opts]:
         required = " Required." if option.required else ""
         variable = f" Environment: `{option.envvar}`." if option.envvar else ""
         names = ", ".join(f"`{name}`" for name in option.opts)
-        meaning = "" if "--json" in option.opts else f": {option.help or ''}{required}{variable}"
-        lines.append(f"- {names}{meaning}")
-    return [*lines, ""] if lines else []
+        lines.append(f"- {names}: {option.help or ''}{required}{variable}")
+    return [*lines, ""] if lines and lines[-1] else lines
 
 
 def settings_page() -> str:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,6 +15,7 @@ from console import json_option, show
 from homeserver.cli.context import Context
 from satchel import settings
 
+FOLLOW_SECONDS = 1.0
 STATE = ("name", "image", "state", "accelerator", "checkpoint")
 SERVED = (*STATE, "last_logged", "last_executed", "client")
 COLUMNS = (*SERVED, "failure")
@@ -85,6 +87,24 @@ def ls(context: Context, as_json: bool) -> None:
     rows = context.daemon().get_json("/v1/services")
     empty = "no service is here: `satchel-home service add NAME` adds one, of an image"
     show(rows, as_json=as_json, columns=COLUMNS, empty=empty)
+
+
+@command.command("log")
+@click.argument("name")
+@click.option("--follow", is_flag=True, help="Show new output until Ctrl-C.")
+@click.pass_obj
+def log(context: Context, name: str, follow: bool) -> None:
+    """Show the console of NAME's machine, or of the last one."""
+    daemon, end = context.daemon(), 0
+    while True:
+        said = daemon.get_json(f"/v1/services/{name}/console?after={end}")
+        end = int(said["end"])
+        lines = str(said["text"]).splitlines(keepends=True)
+        shown = "".join(c for line in lines for c in line if c.isprintable() or c in "\n\t")
+        click.echo(shown, nl=False)
+        if not follow:
+            return
+        time.sleep(FOLLOW_SECONDS)
 
 
 @command.command("rm")

@@ -16,13 +16,13 @@ import hashlib
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from homeserver.retention import RetentionVerdict, require_policy
+from homeserver.services.answer_cache import ANSWERS_KEPT, AnswerCache
 from homeserver.services.doctor import NothingToExamine, diagnose
 from homeserver.services.incoming import IncomingDelta
 from homeserver.services.lease import ServiceLease
@@ -43,7 +43,14 @@ from replay import (
     Response,
     kept_key,
 )
-from replica import DeltaMaker, MachineSnapshot, Replica, ReplicaFailed, ReplicaState
+from replica import (
+    DeltaMaker,
+    MachineSnapshot,
+    Replica,
+    ReplicaFailed,
+    ReplicaState,
+    read_console,
+)
 from satchel.errors import (
     ConflictError,
     NotFoundError,
@@ -59,10 +66,6 @@ from satchel.timestamps import timestamp_after
 from wire import HOME_REPLICA, STATEMENT_NAMESPACE, Identity, SignedStatement, Statement
 
 logger = logging.getLogger(__name__)
-
-ANSWERS_KEPT = 256
-ANSWER_BYTES_KEPT = 64 << 20
-"""Responses kept for a client that asks again after its connection broke; one always is."""
 
 OPERATION_BYTES = 32 << 20
 """Bytes of logged operations that are given at once; one always is."""
@@ -151,7 +154,7 @@ class Service:
         self._life = threading.RLock()
         self._appending = threading.Lock()
         self._changed = threading.Condition()
-        self._answers = _Answers()
+        self._answers = AnswerCache()
         self._executed = OperationNumber(0)
         self._prepared: PreparedReplica | None = None
         self._executor: threading.Thread | None = None
@@ -196,6 +199,12 @@ class Service:
             failure=self._failure,
             accelerator=prepared.replica.spec.accelerator if prepared else "",
         )
+
+    def console(self, after: int) -> tuple[bytes, int]:
+        """Read the console of its machine, or of the last one; see `replica.read_console`."""
+        prepared = self._prepared
+        folder = prepared.replica.run_dir if prepared else self.shelf.root.parent
+        return read_console(folder, after)
 
     def launch(self) -> None:
         """Have a running replica: the one that runs, else from a checkpoint, else a first boot.
@@ -517,6 +526,7 @@ class Service:
     def _start(self, prepared: PreparedReplica) -> None:
         self._failure = None
         self._prepared = prepared
+        prepared.replica.console_kept = self.shelf.root.parent
         try:
             prepared.start()
         except BaseException as error:
@@ -576,25 +586,3 @@ class Service:
 
 def _moment(manifest: Manifest) -> datetime:
     return datetime.fromisoformat(manifest.created)
-
-
-class _Answers:
-    """The last responses, bounded in number and bytes. Not thread-safe."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[OperationNumber, Response] = OrderedDict()
-        self._bytes = 0
-
-    def keep(self, response: Response) -> None:
-        if old := self._kept.pop(response.number, None):
-            self._bytes -= len(old.payload)
-        self._kept[response.number] = response
-        self._bytes += len(response.payload)
-        while len(self._kept) > ANSWERS_KEPT or (
-            len(self._kept) > 1 and self._bytes > ANSWER_BYTES_KEPT
-        ):
-            _, dropped = self._kept.popitem(last=False)
-            self._bytes -= len(dropped.payload)
-
-    def of(self, number: OperationNumber) -> Response | None:
-        return self._kept.get(number)

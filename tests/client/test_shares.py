@@ -29,7 +29,7 @@ pytestmark = requires("fuse", "sshd", "ssh")
 
 
 def serves(process: Path, place: Path) -> bool:
-    """Whether that process was told to mount something there."""
+    """Return whether that process has the place among its arguments."""
     try:
         return str(place).encode() in (process / "cmdline").read_bytes().split(b"\0")
     except OSError:

@@ -131,7 +131,7 @@ run_program(command, "program")
 
 
 def test_a_closed_terminal_is_an_orderly_end(tmp_path: Path) -> None:
-    """What the program says to the terminal that is gone does not end its putting away."""
+    """Output to the terminal that is gone does not end the work of putting things away."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ["WRITES"] = str(tmp_path / "done")

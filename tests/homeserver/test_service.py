@@ -530,12 +530,12 @@ def test_operations_are_given_in_portions(bench: Bench, monkeypatch: pytest.Monk
 
 
 def test_responses_that_are_kept_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("homeserver.services.service.ANSWERS_KEPT", 4)
+    monkeypatch.setattr("homeserver.services.answer_cache.ANSWERS_KEPT", 4)
     service = bench.running()
     batch = [operation(n) for n in range(1, 9)]
     list(service.answer(batch))
     assert [response.number for response in list(service.answer(batch))] == [5, 6, 7, 8]
-    monkeypatch.setattr("homeserver.services.service.ANSWER_BYTES_KEPT", 10)
+    monkeypatch.setattr("homeserver.services.answer_cache.ANSWER_BYTES_KEPT", 10)
     list(service.answer([operation(9)]))
     assert [response.number for response in list(service.answer([*batch, operation(9)]))] == [9]
 
@@ -564,3 +564,15 @@ def test_a_service_is_added_and_removed(bench: Bench) -> None:
         bench.home.service("notes")
     again = bench.running()
     assert (again.last_logged, executed(again)) == (0, 0)
+
+
+def test_the_console_can_be_read_while_the_machine_runs_and_afterwards(bench: Bench) -> None:
+    service = bench.running()
+    console = service.replica().run_dir / "console.log"
+    console.write_bytes(b"the service died\n")
+    assert service.console(0) == (b"the service died\n", 17)
+    assert service.console(17) == (b"", 17)
+    service.stop()
+    assert service.console(4) == (b"service died\n", 17)
+    assert service.console(100) == (b"the service died\n", 17)
+    assert bench.left() == []

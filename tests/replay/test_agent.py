@@ -148,6 +148,8 @@ def test_a_service_that_is_not_there_executes_nothing(short_path: Path) -> None:
 def test_a_service_that_keeps_dying_is_restarted_ever_later(short_path: Path) -> None:
     began = time.monotonic()
     with running_agent(short_path, "exit 7") as agent, agent.connect() as channel:
+        with pytest.raises(ServiceNotReady, match=r"died 3 times before.*ended with exit 7"):
+            channel.wait_ready(300)
         assert eventually(lambda: channel.hello().restarts >= 4)
         status = channel.hello()
         pauses = 0.1 * (2**status.restarts - 1)
