@@ -4,7 +4,8 @@
 
 - cli: the commands, one file each
 - control: the socket on which `satchel status`, `move`, `call` and `stop` reach a running session;
-  page: what its web page shows; roaming: it goes along with its person
+  page: what its web page shows; roaming: it goes along with its person;
+  arrival: it comes to the surrogate that the person named
 - runner: a session from its start to its end, and its moves; carry: that of a carried service,
   whose one replica leads
 - medium: the stick in the person's hand, while sessions use it

@@ -125,6 +125,13 @@ class Runner:
         return self._started is not None and self._started.replicas.closing
 
     @property
+    def leader(self) -> str:
+        """A surrogate with a replica, else home if it answers; empty without either."""
+        home = self.session.feed(HOME)
+        names = self._parts.replicas.names()
+        return names[0] if names else HOME if home and home.answers else ""
+
+    @property
     def manifest(self) -> Manifest:
         """The checkpoint that replicas are resumed from."""
         return self._parts.replicas.manifest

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import flask
 
+from client.arrival import Arrival
 from client.carry import CarryRunner
 from client.carry.control import carry_control
 from client.cli.livemap import live
@@ -28,7 +29,6 @@ from client.roaming import RoamingAgent, roaming_told
 from client.runner import Runner, ServiceIsCarried
 from client.session.checkpoints import OwnerOverrides
 from console import deaf_to_signals, json_option, ready, show, wait_for, web_option
-from satchel.errors import SatchelError
 from satchel.readiness import allow_descriptors
 from wire import Page, serve
 
@@ -134,7 +134,10 @@ def command(
             ready()
             stack.enter_context(live(runner.status))
             if surrogate:
-                _move(runner, surrogate)
+                arrival = Arrival(runner, surrogate)
+                stack.callback(arrival.close)
+                stack.callback(runner.settle)  # before: a move that is under way ends
+                arrival.begin()
             if isinstance(runner, Runner):
                 roaming = RoamingAgent(runner, roaming_told(service))
                 stack.callback(roaming.close)
@@ -191,12 +194,3 @@ def _desktop(fronts: Sequence[Front]) -> Callable[[], socket.socket] | None:
     if port is None:
         return None
     return lambda: socket.create_connection(("127.0.0.1", port))
-
-
-def _move(runner: Runner | CarryRunner, surrogate: str) -> None:
-    """Until there is a replica there, or the session is told to end."""
-    try:
-        runner.move(surrogate)
-    except SatchelError:
-        if not runner.ending:
-            raise

@@ -307,6 +307,12 @@ class Feed:
         return self._state in (FeedState.CATCHING_UP, FeedState.JOINED)
 
     @property
+    def silent_seconds(self) -> float:
+        """Seconds since the first of the faults that followed the last answer; 0 without one."""
+        since = self._silent_since
+        return time.monotonic() - since if since is not None else 0.0
+
+    @property
     def distance(self) -> float:
         """Seconds that an operation takes here: those of late, and no less than what a read that
         is under way has taken already. 0 while nothing is known."""

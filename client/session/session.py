@@ -63,6 +63,12 @@ logger = logging.getLogger(__name__)
 CONFIRM_POLL_SECONDS = 0.5
 """How often one whose answer is not believed looks whether home can still confirm it."""
 
+DOWN_SECONDS = 5.0
+"""How long home says that a service does not run until programs hear of it: it may be starting."""
+
+LAUNCH = "satchel-home launch"
+"""In the remedy of home's error, where a person must launch the service."""
+
 END_SECONDS = 5.0
 """How long the end of a feed is waited for while an operation of its is under way."""
 
@@ -149,6 +155,8 @@ class Session:
         with self._lock:
             if self.provisional.stuck(self._feeds.values()):
                 raise self.provisional.refusal()
+            if down := self._down():
+                raise NoResponse("no replica can answer", why=down.what, fix=down.fix)
         began = time.monotonic()
         with self.operations.operation():
             read = self._as_read(encode)
@@ -373,8 +381,19 @@ class Session:
                 self._believe(pending, *held)
 
     def _given_up(self, pending: PendingOperation) -> bool:
-        held = pending.answer is None and pending.held is not None
-        return held and self.provisional.stuck(self._feeds.values())
+        if pending.answer is not None:
+            return False
+        stuck = pending.held is not None and self.provisional.stuck(self._feeds.values())
+        return stuck or self._down() is not None
+
+    def _down(self) -> SatchelError | None:
+        """Return home's reason if a person must launch the service there and no other replica takes
+        part."""
+        home = self._feeds.get(HOME)
+        others = any(feed is not home and feed.state not in FINAL for feed in self._feeds.values())
+        if home is None or others or home.silent_seconds < DOWN_SECONDS:
+            return None
+        return home.error if home.error and LAUNCH in home.error.fix else None
 
     def _as_read(self, encode: Encode) -> Operation | None:
         """The operation, if it is none that is numbered and logged."""
@@ -407,7 +426,7 @@ class Session:
                         feed.called.set()
                     if ask:
                         self.journal.wake()
-                    elif now >= deadline:
+                    elif now >= deadline or self._down():
                         break
                     else:
                         self._changed.wait(min(pause, deadline - now))
@@ -484,6 +503,12 @@ class Session:
         number, seconds = pending.operation.number, f"{self._response_seconds:.0f} s"
         if pending.answer is None and pending.held:
             return self.provisional.refusal(number)
+        if pending.answer is None and (down := self._down()):
+            return NoResponse(
+                f"operation {number} got no response",
+                why=down.what,
+                fix=f"{down.fix} at home; it is logged and executed then: do not send it again",
+            )
         if pending.answer is None:
             return NoResponse(
                 f"operation {number} got no response in {seconds}",

@@ -14,6 +14,7 @@ import pytest
 
 from chunkstore import MediaNotFound
 from client import Runner
+from client.arrival import Arrival
 from client.fronts.proxy import Proxy
 from client.moves.history import History
 from client.moves.replicas import Replicas
@@ -287,7 +288,10 @@ def test_a_replica_that_says_it_is_where_nobody_sent_it_is_told_and_taken_away(
     assert History.of(carried.settings.state, "notes").moves() == []
 
 
-def test_a_surrogate_that_is_unknown_or_away_is_told(carried: World) -> None:
+def test_a_surrogate_that_is_unknown_or_away_is_told(
+    carried: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that home answers goes on with home, and comes there as soon as it can."""
     runner = carried.runner()
     with pytest.raises(NotFoundError, match="no surrogate c: known: a, b"):
         runner.move("c")
@@ -295,6 +299,15 @@ def test_a_surrogate_that_is_unknown_or_away_is_told(carried: World) -> None:
     with pytest.raises(UnavailableError, match="cannot connect to b"):
         runner.move("b")
     assert set(replica_states(runner)) == {"home"}
+    monkeypatch.setattr("client.arrival.AGAIN_SECONDS", 0.2)
+    with pytest.raises(NotFoundError):
+        Arrival(runner, "c").begin()
+    arrival = Arrival(runner, "b")
+    arrival.begin()
+    assert post(carried.proxy(runner)).status_code == 200
+    carried.spots["b"].mend()
+    assert eventually(lambda: runner.leader == "b", 60)
+    arrival.close()
 
 
 def test_a_replica_comes_up_without_home_and_gets_from_it_what_the_media_lacks_later(

@@ -27,6 +27,7 @@ from satchel.ids import OperationNumber
 from tests.client.places import Places
 from tests.client.replicas import InProcess, silence
 from tests.waiting import eventually
+from wire import ErrorReport
 
 START = OperationNumber(0)
 
@@ -529,3 +530,22 @@ def test_close_leaves_no_thread(places: Places) -> None:
     assert eventually(
         lambda: not any(thread.name.startswith("feed-") for thread in threading.enumerate())
     )
+
+
+def test_a_home_whose_service_does_not_run_is_told_with_the_remedy(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs were left without an answer until the end of their patience."""
+    monkeypatch.setattr("client.session.session.DOWN_SECONDS", 0.3)
+    home = InProcess(HOME, patience=float("inf"))
+    home.fault = StateError("notes is not running at home", fix="`satchel-home launch notes`")
+    session.add(home, START)
+    with pytest.raises(NoResponse, match=r"got no response: notes is not.*launch notes` at home"):
+        call(session)
+    with pytest.raises(NoResponse, match=r"no replica can answer.*launch notes`") as told:
+        call(session)
+    assert ErrorReport.of(told.value).status == 503
+    assert session.journal.last == 1
+    home.fault = None
+    assert eventually(lambda: home.executed == [1])
+    assert call(session).payload == b"did 2 x"
