@@ -213,6 +213,19 @@ void Allocate(fuse_req_t request, fuse_ino_t, int mode, off_t offset, off_t leng
   fuse_reply_err(request, error);
 }
 
+// Of SEEK_DATA and SEEK_HOLE; the kernel does the others by itself.
+void Seek(fuse_req_t request, fuse_ino_t, off_t offset, int whence, fuse_file_info* info) {
+  off_t found = 0;
+  const int error = Session::Of(request)->policy().Ask("seek", [&](const py::object& operations) {
+    found = py::cast<off_t>(operations.attr("seek")(info->fh, offset, whence));
+  });
+  if (error != 0) {
+    fuse_reply_err(request, error);
+  } else {
+    fuse_reply_lseek(request, found);
+  }
+}
+
 void Flush(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   const int error = Session::Of(request)->policy().Ask("flush", [&](const py::object& operations) {
     operations.attr("flush")(info->fh, info->lock_owner);
@@ -241,6 +254,7 @@ void AddFileCalls(fuse_lowlevel_ops* calls) {
   calls->read = &Read;
   calls->write_buf = &WriteBuffer;
   calls->fallocate = &Allocate;
+  calls->lseek = &Seek;
   calls->flush = &Flush;
   calls->fsync = &Sync;
   calls->release = &ReleaseFile;

@@ -85,6 +85,11 @@ bool Allocate(Body body) {
          in.length <= INT64_MAX - in.offset;
 }
 
+bool Seek(Body body) {
+  fuse_lseek_in in;
+  return body.Take(&in) && body.Ends() && in.offset <= INT64_MAX;
+}
+
 bool Lock(Body body) {
   fuse_lk_in in;
   return body.Take(&in) && body.Ends() && in.lk.start <= in.lk.end && in.lk.end <= INT64_MAX &&
@@ -160,6 +165,8 @@ Verdict CheckFile(uint32_t opcode, Body body) {
       return If(Write(body));
     case FUSE_FALLOCATE:
       return If(Allocate(body));
+    case FUSE_LSEEK:
+      return If(Seek(body));
     case FUSE_FLUSH:
       return If(Only<fuse_flush_in>(body));
     case FUSE_FSYNC:

@@ -73,9 +73,9 @@ void GetAttributes(fuse_req_t request, fuse_ino_t file, fuse_file_info* info) {
   });
 }
 
-int64_t TimeOf(const timespec& time) {
-  const int64_t nanoseconds = int64_t{time.tv_sec} * kSecond + time.tv_nsec;
-  return nanoseconds == -1 ? -2 : nanoseconds;
+py::object TimeOf(const timespec& time) {
+  if (time.tv_sec == -1 && time.tv_nsec == kSecond - 1) return py::int_(-2);
+  return py::int_(time.tv_sec) * py::int_(kSecond) + py::int_(time.tv_nsec);
 }
 
 // operations.Changes of what setattr(2)s say; -1 is now. (So the nanosecond before 1970 is the one

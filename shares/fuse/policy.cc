@@ -19,14 +19,19 @@ T Get(const py::handle& of, const char* name) {
   return py::cast<T>(of.attr(name));
 }
 
-timespec TimeOf(int64_t nanoseconds) {
-  int64_t seconds = nanoseconds / kSecond;
-  int64_t rest = nanoseconds % kSecond;
-  if (rest < 0) {
-    rest += kSecond;
-    --seconds;
+// Nanoseconds of the year 2300 need more than 64 bits.
+timespec TimeOf(const py::handle& attributes, const char* name) {
+  const py::object nanoseconds = attributes.attr(name);
+  const py::object seconds = nanoseconds.attr("__floordiv__")(kSecond);
+  timespec out = {};
+  int overflow = 0;
+  out.tv_sec = PyLong_AsLongLongAndOverflow(seconds.ptr(), &overflow);
+  if (overflow != 0) {
+    out.tv_sec = overflow > 0 ? INT64_MAX : INT64_MIN;
+  } else {
+    out.tv_nsec = py::cast<int64_t>(nanoseconds.attr("__mod__")(kSecond));
   }
-  return {seconds, rest};
+  return out;
 }
 
 }  // namespace
@@ -71,11 +76,11 @@ struct stat StatOf(const py::handle& attributes, double* valid) {
   out.st_uid = Get<uid_t>(attributes, "uid");
   out.st_gid = Get<gid_t>(attributes, "gid");
   out.st_size = Get<off_t>(attributes, "size");
-  out.st_blocks = out.st_size / 512 + (out.st_size % 512 != 0 ? 1 : 0);
+  out.st_blocks = Get<blkcnt_t>(attributes, "blocks");
   out.st_blksize = static_cast<blksize_t>(Window::kBlockSize);
-  out.st_atim = TimeOf(Get<int64_t>(attributes, "accessed"));
-  out.st_mtim = TimeOf(Get<int64_t>(attributes, "modified"));
-  out.st_ctim = TimeOf(Get<int64_t>(attributes, "changed"));
+  out.st_atim = TimeOf(attributes, "accessed");
+  out.st_mtim = TimeOf(attributes, "modified");
+  out.st_ctim = TimeOf(attributes, "changed");
   *valid = Get<double>(attributes, "valid");
   return out;
 }

@@ -81,6 +81,7 @@ class HomeCalls:
                 _entry(Hub.read_link, _any(share.tree.read_link)),
                 _entry(Hub.remove_folder, names.remove_folder),
                 _entry(Hub.rename, names.rename),
+                _entry(Hub.seek, share.allocation.seek),
                 _entry(Hub.set_lock, _numbered(locks.set)),
                 _entry(Hub.succeeded, self._succeeded),
                 _entry(Hub.sync, _any(share.blocks.sync)),

@@ -3,11 +3,15 @@
 """What block -1 of a file holds: size and times, as 40 bytes and zeros after them.
 
 offset  size
-0       8     version of the format: 1, little-endian as all of them
+0       8     version of the format: 1 or 2, little-endian as all of them
 8       8     size in bytes
 16      8     accessed, in nanoseconds since 1970, signed
 24      8     modified
 32      8     changed
+
+Nanoseconds reach from 1677 to 2262. If a time is not among them the version is 2, and the times are
+microseconds. The bits of the version from 16 on are then the nanoseconds above the microsecond, 10
+bits for each time in the same order.
 """
 
 from __future__ import annotations
@@ -19,7 +23,10 @@ from satchel.errors import IntegrityError
 from shares.node.operations import Attributes
 
 BLOCK = 4096
-VERSION = 1
+NANOSECONDS, MICROSECONDS = 1, 2
+PARTS = (16, 26, 36)
+"""The first bit of the nanoseconds of each time, in version 2."""
+
 LAYOUT = struct.Struct("<QQqqq")
 LARGEST = (1 << 63) - 1
 
@@ -43,16 +50,26 @@ class Extent:
         """Raises IntegrityError for what is none."""
         if len(block) < LAYOUT.size:
             raise IntegrityError("a block -1 is too short", why=f"it has {len(block)} bytes")
-        version, size, accessed, modified, changed = LAYOUT.unpack_from(block)
-        if version != VERSION or size > LARGEST:
+        version, size, *times = LAYOUT.unpack_from(block)
+        form = version & 0xFFFF
+        parts = [version >> bit & 0x3FF for bit in PARTS]
+        bare = version == form if form == NANOSECONDS else version >> 46 == 0 and max(parts) < 1000
+        if form not in (NANOSECONDS, MICROSECONDS) or not bare or size > LARGEST:
             why = f"version {version}, size {size}"
             raise IntegrityError("a block -1 has no size and times", why=why)
-        return cls(size, accessed, modified, changed)
+        if form == MICROSECONDS:
+            times = [time * 1000 + part for time, part in zip(times, parts, strict=True)]
+        return cls(size, *times)
 
     def pack(self) -> bytes:
         """A whole block."""
-        fields = (VERSION, self.size, self.accessed, self.modified, self.changed)
-        return LAYOUT.pack(*fields).ljust(BLOCK, b"\0")
+        version, times = NANOSECONDS, (self.accessed, self.modified, self.changed)
+        if any(time != clamped(time) for time in times):
+            version = MICROSECONDS
+            for bit, time in zip(PARTS, times, strict=True):
+                version |= time % 1000 << bit
+            times = tuple(clamped(time // 1000) for time in times)  # type: ignore[assignment]
+        return LAYOUT.pack(version, self.size, *times).ljust(BLOCK, b"\0")
 
     def onto(self, attributes: Attributes) -> Attributes:
         """Those attributes with this size and these times."""
@@ -63,3 +80,8 @@ class Extent:
             modified=self.modified,
             changed=self.changed,
         )
+
+
+def clamped(number: int) -> int:
+    """The nearest number that 64 bits and a sign hold."""
+    return max(-LARGEST - 1, min(number, LARGEST))

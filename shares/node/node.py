@@ -94,7 +94,7 @@ class Node:
         self._name_operations(Folders(*about_names, kernel))
         self.creation = Creation(*known, last, statics, attributes, opener, files, beat)
         self.create = self.creation.create
-        self._allocation = Allocation(home, made, content)
+        self._allocation = Allocation(home, made, content, statics)
         self._ended = threading.Event()
         self._listen(hub)
         made.want_ids()
@@ -272,6 +272,10 @@ class Node:
     def allocate(self, handle: int, mode: int, offset: int, length: int) -> None:
         with self.handles.using(handle) as file:
             self._allocation.allocate(file, mode, offset, length)
+
+    def seek(self, handle: int, offset: int, whence: int) -> int:
+        with self.handles.using(handle) as file:
+            return self._allocation.seek(file, offset, whence)
 
     def flush(self, handle: int, lock_owner: int) -> None:
         file = file_of(handle)

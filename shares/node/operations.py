@@ -26,7 +26,8 @@ EVERYTHING = FileId(0)
 
 @dataclass(frozen=True)
 class Attributes:
-    """As stat(2) has them; times in nanoseconds since 1970; size in bytes; blocks of 512 bytes.
+    """As stat(2) has them; times in nanoseconds since 1970; size in bytes; blocks of 512 bytes:
+    the room at home.
 
     valid: seconds for which the kernel may answer from this without asking again; what is
     changed by others before that is taken from the kernel by the node
@@ -41,6 +42,7 @@ class Attributes:
     accessed: int
     modified: int
     changed: int
+    blocks: int = 0
     valid: float = 0.0
 
 
@@ -178,6 +180,10 @@ class Operations(Protocol):
 
     def allocate(self, handle: int, mode: int, offset: int, length: int) -> None:
         """fallocate(2). Raises EOPNOTSUPP for a mode that moves content."""
+        ...
+
+    def seek(self, handle: int, offset: int, whence: int) -> int:
+        """lseek(2) with SEEK_DATA or SEEK_HOLE."""
         ...
 
     def flush(self, handle: int, lock_owner: int) -> None: ...

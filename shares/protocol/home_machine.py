@@ -359,6 +359,12 @@ class HomeMachine:
         known = self._files.get(file)
         return known.blocks.get(number) if known else None
 
+    def owners(self, file: FileId) -> dict[int, NodeId]:
+        """The blocks of a file that nodes own."""
+        known = self._files.get(file)
+        blocks = known.blocks.items() if known else ()
+        return {number: each.owner for number, each in blocks if each.owner != HOME}
+
     def files(self) -> Iterable[FileId]:
         return tuple(self._files)
 

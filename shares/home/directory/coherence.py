@@ -218,6 +218,13 @@ class Coherence:
         record = self.directory.record(file, ATTRIBUTES)
         return record.owner if record else HOME
 
+    def content_elsewhere(self, session: NodeSession, file: FileId) -> set[int]:
+        """With the lock. The blocks whose content home's file may lack, but for this node's."""
+        owned = self.directory.owners(file)
+        return self._blocks.unsaved(file) | {
+            number for number, node in owned.items() if number >= 0 and node != session.node
+        }
+
     def native(self, file: FileId) -> NodeSession | None:
         """With the lock. The node whose native file it is."""
         return self._sessions.get(self.directory.native(file) or HOME)

@@ -16,7 +16,10 @@ from shares.home.nodes.session import NodeSession
 from shares.home.storage.block_store import BlockStore
 from shares.home.storage.tree import Tree
 from shares.node import Attributes, Changes
-from shares.protocol import HOME, FileId, NodeId
+from shares.protocol import BLOCK, HOME, FileId, NodeId
+
+SECTOR = 512
+"""Bytes of a block of `Attributes.blocks`."""
 
 
 class FileAttributes:
@@ -55,7 +58,7 @@ class FileAttributes:
         with self._coherence.lock:
             if file not in kept or self._coherence.owner(file) != HOME:
                 return None
-            return replace(self._blocks.known(found), valid=self.lease)
+            return replace(self._latest(session, found), valid=self.lease)
 
     def promised(self, now: Attributes, kept: set[FileId]) -> Attributes:
         """valid: for how long the node may keep them, if it is not called back"""
@@ -67,15 +70,27 @@ class FileAttributes:
         with self._coherence.lock:
             owners = {self._writer(file), self._coherence.owner(file)}
             if owners <= {HOME, session.node} or self._marks.private(file):
-                return self._blocks.known(attributes)
+                return self._latest(session, attributes)
         self._coherence.fetch_attributes(file)
         with self._coherence.lock:
-            return self._blocks.known(attributes)
+            return self._latest(session, attributes)
 
-    def known(self, found: Iterable[Attributes]) -> list[Attributes]:
+    def known(self, session: NodeSession, found: Iterable[Attributes]) -> list[Attributes]:
         """With size and times as home last had them."""
         with self._coherence.lock:
-            return [self._blocks.known(each) for each in found]
+            return [self._latest(session, each) for each in found]
+
+    def _latest(self, session: NodeSession, attributes: Attributes) -> Attributes:
+        """With size and times as home has them, and with room for content of other nodes that home
+        may lack. How much that is is not known of another node's native file."""
+        known = self._blocks.known(attributes)
+        file, whole = known.file, -(-known.size // BLOCK) * (BLOCK // SECTOR)
+        if known.blocks >= whole or not self._promises.written_by_others(session, file):
+            return known
+        if self._coherence.native(file) not in (None, session):
+            return replace(known, blocks=whole)
+        more = len(self._coherence.content_elsewhere(session, file)) * BLOCK // SECTOR
+        return replace(known, blocks=min(whole, known.blocks + more))
 
     def changed(self, attributes: Attributes) -> None:
         """Mode, owner or names of the file are others."""

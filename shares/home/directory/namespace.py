@@ -55,7 +55,7 @@ class Namespace:
         kept = self._promises.told(session, mark, [entry.attributes.file for entry in entries])
         steady = self._promises.steady(mark, folder)
         valid = self._attributes.lease if steady else 0.0
-        known = self._attributes.known(entry.attributes for entry in entries)
+        known = self._attributes.known(session, (entry.attributes for entry in entries))
         return [
             DirEntry(entry.name, self._attributes.promised(now, kept), valid=valid)
             for entry, now in zip(entries, known, strict=True)

@@ -251,6 +251,12 @@ class Promises:
             known = self._sessions.get(session)
             return known is not None and file in known.writes
 
+    def written_by_others(self, session: NodeSession, file: FileId) -> bool:
+        """Whether nodes but this one may write it."""
+        with self._lock:
+            known = self._sessions.items()
+            return any(file in each.writes for other, each in known if other is not session)
+
     def recall(self, session: NodeSession | None, file: FileId) -> None:
         """The attributes are others, by nobody's doing: who knows them is called back, but for that
         session."""

@@ -171,6 +171,10 @@ class BlockStore:
         self._retry()
         return any(key[0] == file for key in self._unsaved)
 
+    def unsaved(self, file: FileId) -> set[int]:
+        """The blocks for which the disk was too full."""
+        return {number for key, number in self._unsaved if key == file and number != ATTRIBUTES}
+
     def files(self) -> list[FileId]:
         """Those whose size and times may be others than their native files'."""
         return list(self._extents)

@@ -202,5 +202,9 @@ class Index:
 
 
 def _key(status: FileStatus) -> tuple[int, int]:
-    """SQLite's integers have a sign."""
-    return status.inode - (1 << 64) if status.inode >> 63 else status.inode, status.birth
+    """SQLite's integers have 64 bits and a sign."""
+    return _signed(status.inode), _signed(status.birth)
+
+
+def _signed(number: int) -> int:
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -59,6 +59,7 @@ class FileStatus:
     uid: int
     gid: int
     size: int
+    blocks: int
     accessed: int
     modified: int
     changed: int
@@ -83,7 +84,7 @@ def status(folder: int, name: bytes = b"") -> FileStatus:
         mode,
         inode,
         size,
-        _,
+        blocks,
         _,
         accessed,
         accessed_part,
@@ -107,6 +108,7 @@ def status(folder: int, name: bytes = b"") -> FileStatus:
         uid=uid,
         gid=gid,
         size=size,
+        blocks=blocks,
         accessed=accessed * 10**9 + accessed_part,
         modified=modified * 10**9 + modified_part,
         changed=changed * 10**9 + changed_part,
@@ -125,6 +127,15 @@ def allocate(path: str, mode: int, offset: int, length: int) -> None:
     try:
         if _libc.fallocate(descriptor, mode, offset, length) != 0:
             raise last_error(b"")
+    finally:
+        os.close(descriptor)
+
+
+def seek(path: str, offset: int, whence: int) -> int:
+    """lseek(2) with SEEK_DATA or SEEK_HOLE, of the file of that path. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.lseek(descriptor, offset, whence)
     finally:
         os.close(descriptor)
 

@@ -573,6 +573,7 @@ def _attributes(file: FileId, now: FileStatus) -> Attributes:
         accessed=now.accessed,
         modified=now.modified,
         changed=now.changed,
+        blocks=now.blocks,
     )
 
 

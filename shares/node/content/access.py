@@ -247,7 +247,7 @@ class SetExtent(FileAccess):
             return [MissingBlocks(ATTRIBUTES, 1, writes=True)]
         old, now = self.file.extent, blocks.time()
         grows = self._size is not None and self._size > old.size
-        if self._size is not None and grows:
+        if self._size is not None:
             blocks.reach(self.file, self._size)
         modified = self._modified if self._modified is not None else now if grows else old.modified
         extent = Extent(

@@ -99,6 +99,10 @@ class Buffer:
                 self.write(file, block * BLOCK, bytes(BLOCK))
         self._leave(file, range(first, first + count))
 
+    def room(self, file: FileId) -> int:
+        """Bytes that the file takes here."""
+        return os.fstat(self.descriptor(file)).st_blocks * 512
+
     def reach(self, file: FileId, size: int) -> None:
         """Have zeros up to `size`. Raises OSError: EFBIG if this file system has no such file."""
         descriptor = self.descriptor(file)
@@ -200,7 +204,7 @@ class Buffer:
 
 
 def _content(descriptor: int, offset: int) -> int | None:
-    """Where the first content from `offset` on begins; None if there are zeros alone."""
+    """Return where content begins at or after `offset`; None after the last."""
     try:
         return os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError:

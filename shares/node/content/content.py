@@ -20,6 +20,7 @@ import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -247,8 +248,16 @@ class Content:
         while True:
             began = time.monotonic()
             if not self._trim(file):
-                return
+                break
             time.sleep(max(PAUSE_SECONDS, (time.monotonic() - began) / 10))
+
+        with suppress(OSError), self._changed:
+            self._buffer.reach(name, extent.size)
+
+    def reach(self, file: OpenFile, size: int) -> None:
+        """Raise OSError, EFBIG, if no file here can be so long."""
+        with self._changed:
+            self._buffer.reach(file.file, size)
 
     def _written_here(self, file: FileId, number: int) -> bool:
         """Whether the block has content that home may not have, and that is the latest."""
@@ -267,6 +276,11 @@ class Content:
         """Make a native file shorter without asking home; whether that could be."""
         with self._changed:
             return self.copies.cut(file, size)
+
+    def room(self, file: OpenFile) -> int:
+        """Bytes on this disk for content of the file."""
+        with self._changed:
+            return self._buffer.room(file.file)
 
     def native(self, file: FileId) -> bool:
         with self._changed:

@@ -45,8 +45,9 @@ from shares.protocol import (
 CALL, RESULT, REFUSED = 64, 65, 66
 """What a payload begins with where it is not a message about blocks."""
 
-_LISTS = Form(lists=True, integers=range(-(1 << 63), 1 << 65))
-"""The owner of a lock of flock(2) has more than 64 bits."""
+_LISTS = Form(lists=True, integers=range(-(1 << 94), 1 << 94))
+"""Times are nanoseconds, and file systems have seconds of 64 bits. The owner of a lock of flock(2)
+also has more than 64 bits."""
 
 _HEADER = struct.Struct("<BQqQ")
 _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {

@@ -267,6 +267,12 @@ class Hub:
         zeros, else Recall. The node writes the times into block -1."""
 
     @BlockingCall
+    def seek(self, file: FileId, offset: int, whence: int) -> int:
+        """Return where the next content (SEEK_DATA) or hole (SEEK_HOLE) is, at or after `offset`.
+        Blocks that other nodes own count as content. The node has given home its writes before.
+        Raises ENXIO after the last content. After the end of home's own file all is a hole."""
+
+    @BlockingCall
     def read_link(self, file: FileId) -> bytes: ...
 
     @BlockingCall

@@ -33,7 +33,7 @@ from shares.node.hub import codec
 from shares.node.hub.hub import Hub
 from shares.protocol import NodeId
 
-VERSION = 11
+VERSION = 12
 
 PATIENCE_SECONDS = 30.0
 """Without a connection, until a call fails."""

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from satchel.errors import IntegrityError, UnsupportedError
-from shares.node.extent import LAYOUT, Extent
+from shares.node.extent import LAYOUT, Extent, clamped
 from shares.protocol import ATTRIBUTES, FileId, runs
 
 WRITTEN, HOME = b"SATWRITN", b"SATATHOM"
@@ -56,6 +56,9 @@ class BaseVersion:
 
     size: int
     modified: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "modified", clamped(self.modified))
 
 
 @dataclass(frozen=True)

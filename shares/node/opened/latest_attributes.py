@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from shares.node.content.access import OpenFile
 from shares.node.content.content import Content
-from shares.node.extent import Extent
+from shares.node.extent import BLOCK, Extent
 from shares.node.hub.current_hub import CurrentHub
 from shares.node.names.local_creations import LocalCreations
 from shares.node.names.names import NameCache
@@ -24,6 +24,10 @@ from shares.protocol import FileId
 
 TAKEN_UNASKED = 1 << 32
 """Bytes. Home is asked before a file gets longer, since not every file system takes such a file."""
+
+
+SECTOR = 512
+"""Bytes of a block of `Attributes.blocks`."""
 
 
 class LatestAttributes:
@@ -56,7 +60,17 @@ class LatestAttributes:
 
     def _of_open(self, opened: OpenFile) -> Attributes:
         """Not for the kernel to keep: nobody tells it that another node has block -1."""
-        return replace(self._content.extent(opened).onto(self._statics.of(opened)), valid=0.0)
+        now = self._content.extent(opened).onto(self._statics.of(opened))
+        return replace(now, blocks=self._blocks(opened, now), valid=0.0)
+
+    def _blocks(self, opened: OpenFile, now: Attributes) -> int:
+        """The room at home, with that for what home may lack; rather too much than too little."""
+        whole = -(-now.size // BLOCK) * (BLOCK // SECTOR)
+        if now.blocks >= whole:
+            return now.blocks
+        use, here = self._uses.known(opened.file), self._content.room(opened) // SECTOR
+        written = use is not None and use.writes
+        return min(whole, now.blocks + here if written else max(now.blocks, here))
 
     def as_here(self, entry: DirEntry) -> DirEntry:
         """What home says of a name, for the kernel. Home does not know the size of a file that is
@@ -113,6 +127,8 @@ class LatestAttributes:
         size, now = changes.size, time.time_ns()
         before = self._content.extent(opened).size if size is not None else 0
         shorter = size is not None and size < before and not self._content.cut_here(opened, size)
+        if size is not None and size > before:
+            self._content.reach(opened, size)
         if size is not None and (shorter or size > max(before, TAKEN_UNASKED)):
             found = self._home.get().change(file, Changes(size=size))
             self._content.cut(opened, Extent.of(found))

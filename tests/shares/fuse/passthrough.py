@@ -136,6 +136,9 @@ class Passthrough:
         if _libc.fallocate(self.handles[handle], mode, *place):
             raise OSError(ctypes.get_errno(), "fallocate")
 
+    def seek(self, handle: int, offset: int, whence: int) -> int:
+        return os.lseek(self.handles[handle], offset, whence)
+
     def flush(self, handle: int, lock_owner: int) -> None:
         self._forget_locks(handle, lock_owner, "posix")
 
@@ -250,6 +253,7 @@ def _attributes(found: os.stat_result, file: FileId) -> Attributes:
         found.st_atime_ns,
         found.st_mtime_ns,
         found.st_ctime_ns,
+        found.st_blocks,
     )
 
 

@@ -61,7 +61,7 @@ FILE = FileId(7)
 CONTENT = bytes(range(256)) * 16
 ZEROS, SHORT, TEXT = bytes(BLOCK), b"short".ljust(BLOCK, b"\0"), b"words and words\n" * 256
 NOISE = Random(1).randbytes(BLOCK)
-ATTRIBUTES = Attributes(FILE, 0o100644, 1, 2, 3, 4, 5, 6, 7, valid=2.5)
+ATTRIBUTES = Attributes(FILE, 0o100644, 1, 2, 3, 4, 5, 6, 7, 8, 2.5)
 MESSAGES: list[Message] = [
     Fetch(FILE, -1, 1, (0,)),
     Fetch(FILE, 0, 2, (0, 7), True),
@@ -118,6 +118,10 @@ def test_golden_bytes() -> None:
     extent = Extent(5, 1, 2, 3).pack()
     assert len(extent) == BLOCK
     assert extent[:16].hex() == "01000000000000000500000000000000"
+    extent = Extent(5, -(1 << 63) - 1, 7, 10**19 + 3).pack()
+    assert extent[:40].hex() == (
+        "0200bf1c30000000050000000000000008ac1c5a643bdfff00000000000000000000c16ff2862300"
+    )
 
 
 HEAD = "07000000000000000300000000000000"
@@ -197,13 +201,13 @@ def test_golden_bytes_of_what_home_promises() -> None:
     assert stale == b'\x40["stale", 0, null]'
     attributes = ATTRIBUTES
     entry = codec.encode_result(DirEntry(b"a", attributes, valid=5.0))
-    assert entry == b'\x41["a", [7, 33188, 1, 2, 3, 4, 5, 6, 7, 2.5], 5.0]'
+    assert entry == b'\x41["a", [7, 33188, 1, 2, 3, 4, 5, 6, 7, 8, 2.5], 5.0]'
     made = NewEntry(DirEntry(b"a", attributes, valid=5.0), None)
     assert codec.encode_result(made) == b"\x41[" + entry[1:] + b", null, false, []]"
     own = replace(made, own=(OwnFolder(FILE, None, 100),))
     assert codec.encode_result(own).endswith(b", null, false, [[7, null, 100]]]")
     unmade = codec.encode_result(RemovedEntry(None, attributes))
-    assert unmade == b"\x41[null, [7, 33188, 1, 2, 3, 4, 5, 6, 7, 2.5]]"
+    assert unmade == b"\x41[null, [7, 33188, 1, 2, 3, 4, 5, 6, 7, 8, 2.5]]"
     for hint, value in (
         (NewEntry, made),
         (NewEntry, own),
@@ -283,7 +287,11 @@ def test_a_refusal_is_the_error_that_home_had() -> None:
 
 
 def test_block_minus_one_of_a_peer_that_is_none_is_refused() -> None:
-    assert Extent.unpack(Extent(5, -1, 2, 3).pack()) == Extent(5, -1, 2, 3)
-    for block in (b"", bytes(BLOCK), b"\xff" * BLOCK):
+    for moment in (-1, -(1 << 63), 1 << 63, -(10**20) - 1, 9 * 10**21 + 999):
+        extent = Extent(5, moment, 2, 3)
+        assert Extent.unpack(extent.pack()) == extent
+    assert Extent.unpack(Extent(5, 1, 2, 1 << 90).pack()).changed > 1 << 72
+    broken = [(1 | 1 << 16).to_bytes(8, "little"), (2 | 1000 << 16).to_bytes(8, "little")]
+    for block in (b"", bytes(BLOCK), b"\xff" * BLOCK, *(head + bytes(4088) for head in broken)):
         with pytest.raises(IntegrityError):
             Extent.unpack(block)

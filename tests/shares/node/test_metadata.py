@@ -5,16 +5,21 @@
 from __future__ import annotations
 
 import os
+import random
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from shares.home.storage.system_calls import allocate
+from shares.node.operations import KEEP_SIZE, PUNCH_HOLE
 from tests.needs import requires
-from tests.shares.node.test_mounts import mounts, staying
+from tests.shares.node.test_mounts import Mounts, mounts, run, staying, world
+from tests.waiting import eventually
 
-__all__ = ["mounts", "staying"]
+__all__ = ["mounts", "staying", "world"]
 
 pytestmark = requires("fuse")
 
@@ -78,3 +83,98 @@ def takes(folder: Path, size: int) -> bool:
         except OSError:
             return False
         return True
+
+
+MOMENTS = {"1600": -11_676_096_000, "1938": -1_000_000_000, "2300": 10_413_792_000, "3000": 1 << 35}
+"""Seconds since 1970 of files that are named so."""
+
+
+def test_dates_are_those_that_the_file_system_has(world: Mounts, tmp_path: Path) -> None:
+    """Dates before 1678 and after 2262 were others, and no name of their folder was shown."""
+    here = tmp_path / "here"
+    for folder in (here, world.root / "home", world.root / "mount"):
+        folder.mkdir()
+    mounts = [world.mount(), world.mount()]
+    for folder in (here, world.root / "home", mounts[0] / "mount"):
+        for name, moment in MOMENTS.items():
+            (folder / name).write_bytes(b"x")
+            os.utime(folder / name, ns=(moment * 10**9 + 7, moment * 10**9 + 123_456_789))
+    places = [place / folder for place in mounts for folder in ("home", "mount")]
+    for place in (*places, world.root / "mount"):
+        for found in here.iterdir():
+            assert eventually(partial(same_times, place / found.name, found)), place / found.name
+            with (place / found.name).open("rb") as file:
+                assert os.fstat(file.fileno()).st_mtime_ns == found.stat().st_mtime_ns
+        assert len(list(place.iterdir())) == len(MOMENTS)
+
+
+def same_times(one: Path, two: Path) -> bool:
+    return one.stat().st_mtime_ns == two.stat().st_mtime_ns
+
+
+def content(path: Path) -> tuple[int, dict[int, bytes]]:
+    """The size of a file, and its content without holes, by where it begins."""
+    found = {}
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        at = 0
+        while at < size:
+            try:
+                start = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            except OSError:
+                break
+            at = os.lseek(file.fileno(), start, os.SEEK_HOLE)
+            found[start] = os.pread(file.fileno(), at - start, start)
+        with pytest.raises(OSError, match="No such device or address"):
+            os.lseek(file.fileno(), size, os.SEEK_DATA)
+    return size, found
+
+
+def test_holes_are_where_they_are_at_home(mounts: list[Path], tmp_path: Path) -> None:
+    """All of a file was content: cp, tar and du went through 5 GiB."""
+    (one, two), here = mounts, tmp_path / "here"
+    for place in (one, here):
+        with (place / "f" if place == one else here).open("w+b", buffering=0) as file:
+            for at in (1 << 20, (1 << 30) + 100, 3 << 30):
+                os.pwrite(file.fileno(), os.urandom(1) * 5000, at)
+            file.truncate(5 << 30)
+            os.fsync(file.fileno())
+            if place == one:
+                assert content(two / "f") == content(one / "f")  # of which one has written all
+    assert [size for size, _ in map(content, (one / "f", here))] == [5 << 30, 5 << 30]
+    assert content(one / "f")[1].keys() == content(here)[1].keys()
+    for place in mounts:
+        assert eventually(partial(same_room, place / "f", here))
+        assert int(run(place, "du -k f").split()[0]) <= 100
+    run(one, "cp --sparse=auto f g; tar -cSf t.tar f; mkdir out; tar -xSf t.tar -C out")
+    assert eventually(
+        lambda: content(two / "out" / "f") == content(two / "g") == content(one / "f")
+    )
+
+
+def same_room(one: Path, two: Path) -> bool:
+    return one.stat().st_blocks == two.stat().st_blocks
+
+
+def test_no_content_is_taken_for_a_hole(mounts: list[Path]) -> None:
+    """Also if another mount has written it, and home has not got it."""
+    one, two = (place / "f" for place in mounts)
+    chance = random.Random(5)
+    model = bytearray(1 << 22)
+    with one.open("w+b", buffering=0) as first, two.open("r+b", buffering=0) as second:
+        first.truncate(len(model))
+        for turn in range(60):
+            at, data = chance.randrange(len(model) - 9000), chance.randbytes(chance.randrange(9000))
+            writer = chance.choice([first, second])
+            os.pwrite(writer.fileno(), data, at)
+            model[at : at + len(data)] = data
+            if turn % 7 == 3:
+                hole = chance.randrange(1 << 9) << 12
+                allocate(str(chance.choice([one, two])), KEEP_SIZE | PUNCH_HOLE, hole, 1 << 14)
+                model[hole : hole + (1 << 14)] = bytes(len(model[hole : hole + (1 << 14)]))
+            if turn % 5 == 0:
+                size, found = content(chance.choice([one, two]))
+                seen = bytearray(size)
+                for start, data in found.items():
+                    seen[start : start + len(data)] = data
+                assert seen == model

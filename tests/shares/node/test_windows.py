@@ -255,7 +255,7 @@ def test_fsync_brings_home_what_was_written(mount: Mount, home: NodesHome) -> No
     os.fsync(native)
     file = home.share.tree.lookup(ROOT, b"native").attributes.file
     assert home.share.tree.read(file, 0, 9000) == b"n" * 9000
-    assert home.share.attributes.known([home.share.tree.attributes(file)])[0].size == 9000
+    assert home.share.blocks.known(home.share.tree.attributes(file)).size == 9000
 
 
 @pytest.mark.parametrize("policy", ["delayed-update", "write-update", "write-invalidate"])
