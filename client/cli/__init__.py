@@ -18,7 +18,7 @@ COMMANDS = {
     "media": "The medium that you carry.",
     "mount": "Mount SHARE, a folder at home, at DIR.",
     "move": "Continue SERVICE at another surrogate.",
-    "pair": "Get to know the home or surrogate that shows CODE.",
+    "pair": "Pair with the surrogate, or the home, that shows CODE.",
     "path": "Set the places that you are going to.",
     "plan": "Show the routes of SERVICE to other surrogates.",
     "run": "Use SERVICE on a local port until Ctrl-C or `satchel stop`.",

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a grant changes here: keys, known_hosts, allowed_signers, client.toml.
+"""Pairing changes keys, known_hosts, allowed_signers and client.toml.
 
 Each surrogate gets a key of its own, so that two sites cannot tell that one person came to both.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from client.platform.configuration import Configuration
-from client.platform.settings import HOME, ClientSettings
+from client.platform.settings import HOME, OWNER, ClientSettings
 from satchel.errors import ConflictError
 from satchel.files import lines_of, write_lines
 from satchel.names import check_name
@@ -24,82 +24,129 @@ _FRESH = "_new"
 
 @dataclass(frozen=True)
 class PairingResult:
-    """What came of it. kind: `surrogate` or `home`."""
+    """The peer that a pairing added. kind: `surrogate` or `home`."""
 
     kind: str
     name: str
     destination: str
 
 
-def pair_with(
-    address: Address, settings: ClientSettings, configuration: Configuration, *, name: str = ""
+def pair_with_surrogate(
+    address: Address,
+    settings: ClientSettings,
+    configuration: Configuration,
+    *,
+    name: str = "",
+    replace: bool = False,
 ) -> PairingResult:
-    """Pair, and note what was granted. name: of the surrogate here, by default its own.
+    """Pair with a surrogate, and add it to client.toml.
 
-    Raises as `wire.pair`, and ConflictError where another surrogate has that name; then nothing
-    has changed but a key that nobody knows.
+    name: the surrogate's name here, by default its own. replace: accept other keys from a surrogate
+    that is known already; it is not trusted then. Raises the errors of `wire.pair`, and
+    ConflictError if another peer has that name or that place. After an error nothing has
+    changed, except that an unused key may exist.
     """
     if name:
         check_name(name, "surrogate")
     folder = config_dir()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    keys: list[Identity] = []
-
-    def request(kind: str) -> PairRequest:
-        own = _home_key(settings) if kind == "home" else _site_key(settings, folder / "keys")
-        keys.append(own)
-        return PairRequest(settings.client_name, own.public)
-
-    grant = pair(address, request)
-    own = keys[0]
-    destination = f"{grant.user}@{address.host}"
-    if grant.kind == "home":
-        _note_home(grant, address, settings, configuration, own)
-        return PairingResult("home", HOME, destination)
+    own = _site_key(settings, folder / "keys")
+    grant = pair(address, "surrogate", PairRequest(settings.client_name, own.public))
     chosen = name or grant.name
+    if chosen == HOME:
+        raise ConflictError(
+            f"the surrogate calls itself {HOME}",
+            why="that is the name of the home server",
+            fix="choose another name with --name, and pair again",
+        )
+    destination = f"{grant.user}@{address.host}"
     known = settings.surrogates.get(chosen)
     if known and known.destination != destination:
         raise ConflictError(
             f"there is another surrogate {chosen}",
             why=f"it is {known.destination}",
-            fix="call this one otherwise with --name, and pair again",
+            fix="choose another name with --name, and pair again",
+        )
+    _require_own_place(grant, address, settings, chosen)
+    lines = _host_lines(grant, address)
+    rekeyed = known is not None and _are_other_keys(lines, known.known_hosts)
+    if rekeyed and not replace:
+        raise ConflictError(
+            f"{chosen} has other keys than when you paired with it",
+            why="either its host was set up again, or another host answers in its place",
+            fix="ask its operator; to accept the new keys, pair again with --replace",
         )
     key = _keep_key(own, folder / "keys" / chosen, grant.certificate)
-    _pin(grant, address, folder / "known_hosts")
-    configuration.merge(
-        f"surrogates.{chosen}",
-        {
-            "destination": destination,
-            "port": grant.port,
-            "socket": grant.socket,
-            "identity": str(key),
-            "known-hosts": str(folder / "known_hosts"),
-        },
-    )
+    known_hosts = folder / "known_hosts.d" / chosen
+    _write_known_hosts(known_hosts, lines)
+    values = _peer_values(grant, address, key, known_hosts)
+    configuration.merge(f"surrogates.{chosen}", values | ({"trusted": False} if rekeyed else {}))
     return PairingResult("surrogate", chosen, destination)
 
 
-def _note_home(
-    grant: Grant,
+def pair_with_home(
     address: Address,
     settings: ClientSettings,
     configuration: Configuration,
-    own: Identity,
-) -> None:
+    *,
+    replace: bool = False,
+) -> PairingResult:
+    """Pair with the person's home, and note it in client.toml, known_hosts and allowed_signers.
+
+    replace: forget the present home and its owner. Raises the errors of `wire.pair`, and
+    ConflictError if another home or another owner is set and `replace` is false, or if a surrogate
+    has that place.
+    """
+    own = _home_key(settings)
     peer = settings.home
-    _pin(grant, address, peer.known_hosts)
+    if peer.destination and peer.host.lower() != address.host.lower() and not replace:
+        raise _another_home(f"it is {peer.destination}")
+    grant = pair(address, HOME, PairRequest(settings.client_name, own.public))
+    _require_own_place(grant, address, settings, HOME)
+    lines = _host_lines(grant, address)
+    if peer.destination and not replace and _are_other_keys(lines, peer.known_hosts):
+        raise _another_home(f"the host keys of {address.host} are not those of your home")
+    owners = [line for line in lines_of(settings.allowed_signers) if line.split()[:1] == [OWNER]]
+    if grant.signer and not replace and owners not in ([], [grant.signer]):
+        raise _another_home("its owner's key is not the one in allowed_signers")
+    _write_known_hosts(peer.known_hosts, lines)
     if grant.signer:
-        _add_line(settings.allowed_signers, grant.signer)
-    configuration.merge(
-        HOME,
-        {
-            "destination": f"{grant.user}@{address.host}",
-            "port": grant.port,
-            "socket": grant.socket,
-            "identity": str(own.path),
-            "known-hosts": str(peer.known_hosts),
-        },
-    )
+        others = [line for line in lines_of(settings.allowed_signers) if line not in owners]
+        write_lines(settings.allowed_signers, [*others, grant.signer], mode=0o600)
+    configuration.merge(HOME, _peer_values(grant, address, own.path, peer.known_hosts))
+    return PairingResult(HOME, HOME, f"{grant.user}@{address.host}")
+
+
+def _another_home(why: str) -> ConflictError:
+    fix = "to change to another home, pair again with --home --replace"
+    return ConflictError("this client has another home", why=why, fix=fix)
+
+
+def _require_own_place(grant: Grant, address: Address, settings: ClientSettings, name: str) -> None:
+    """Raise ConflictError if another peer has the same host and port.
+
+    Otherwise an attacker who controls a network's names could have his keys believed for it.
+    """
+    place = (address.host.lower(), grant.port)
+    for other, peer in {HOME: settings.home, **settings.surrogates}.items():
+        if other != name and peer.destination and (peer.host.lower(), peer.port) == place:
+            raise ConflictError(
+                f"{address.host} port {grant.port} is {other}",
+                why="two peers cannot have the same place",
+                fix=f"if {other} has moved, remove it from client.toml first",
+            )
+
+
+def _peer_values(
+    grant: Grant, address: Address, identity: Path, known_hosts: Path
+) -> dict[str, str | int]:
+    return {
+        "destination": f"{grant.user}@{address.host}",
+        "port": grant.port,
+        "socket": grant.socket,
+        "identity": str(identity),
+        "known-hosts": str(known_hosts),
+    }
 
 
 def _home_key(settings: ClientSettings) -> Identity:
@@ -128,23 +175,26 @@ def _keep_key(made: Identity, path: Path, certificate: str) -> Path:
     return path
 
 
-def _pin(grant: Grant, address: Address, known_hosts: Path) -> None:
-    """Believe the site's keys at this address, and no others any more."""
+def _host_lines(grant: Grant, address: Address) -> list[str]:
+    """The lines of known_hosts for the keys that the grant names."""
     if grant.host_authority:
-        lines = [authority_line(address.host, grant.port, grant.host_authority)]
-    else:
-        lines = [known_hosts_line(address.host, grant.port, key) for key in grant.host_keys]
-    place = lines[0].removeprefix("@cert-authority ").split()[0]
-    kept = [line for line in lines_of(known_hosts) if place not in _places(line)]
-    write_lines(known_hosts, [*kept, *lines], mode=0o600)
+        return [authority_line(address.host, grant.port, grant.host_authority)]
+    return [known_hosts_line(address.host, grant.port, key) for key in grant.host_keys]
 
 
-def _places(line: str) -> list[str]:
+def _are_other_keys(lines: list[str], known_hosts: Path) -> bool:
+    """Whether known_hosts has keys for the place of `lines`, and these are not among them."""
+    place = _place(lines[0])
+    known = [line for line in lines_of(known_hosts) if place in _place(line).split(",")]
+    return bool(known) and not set(lines) <= set(known)
+
+
+def _place(line: str) -> str:
     words = [word for word in line.split() if not word.startswith("@")]
-    return words[0].split(",") if words else []
+    return words[0] if words else ""
 
 
-def _add_line(path: Path, line: str) -> None:
-    old = lines_of(path)
-    if line not in old:
-        write_lines(path, [*old, line], mode=0o600)
+def _write_known_hosts(path: Path, lines: list[str]) -> None:
+    """Replace the file: each peer has its own, so no peer's keys count for another."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_lines(path, lines, mode=0o600)

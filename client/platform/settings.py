@@ -183,7 +183,7 @@ class ClientSettings:
         otherwise: what else the reader could do
         """
         if not self.home.destination:
-            fix = "run `satchel-home pair` there, and `satchel pair CODE --at HOST` here"
+            fix = "run `satchel-home pair` there, and `satchel pair --home CODE --at HOST` here"
             raise NotFoundError("no home is known", fix=fix + otherwise)
         return self.home
 

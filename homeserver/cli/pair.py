@@ -89,7 +89,7 @@ def command(
 
     with Invitation("home", grant, port=port) as invitation:
         address = invitation.address(place, fingerprint(keys[0]))
-        show_code(address.uri, address.code, address.place, to_do="satchel pair")
+        show_code(address.uri, address.code, address.place, to_do="satchel pair --home")
         laptop = invitation.wait()
     show({"paired": laptop.name, "key": fingerprint(laptop.public)}, as_json=as_json)
 

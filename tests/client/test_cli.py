@@ -385,7 +385,8 @@ def test_without_settings_it_is_said_what_is_missing(
     for kind in ("CONFIG_HOME", "DATA_HOME", "STATE_HOME", "RUNTIME_DIR"):
         monkeypatch.setenv(f"XDG_{kind}", str(tmp_path / kind))
     missing = (
-        "no home is known; run `satchel-home pair` there, and `satchel pair CODE --at HOST` here"
+        "no home is known; run `satchel-home pair` there, "
+        "and `satchel pair --home CODE --at HOST` here"
     )
     done = types("run", "notes")
     assert (done.returncode, done.stdout) == (3, "")

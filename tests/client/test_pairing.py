@@ -183,7 +183,7 @@ def test_a_laptop_pairs_with_its_home(site: Machine, laptop: Machine, short_path
         uri, _, _ = site.shows(
             "satchel-home", "pair", "--ssh-port", str(sshd.port), "--authorized-keys", str(keys)
         )
-        assert laptop.sees("satchel", "pair", uri)["kind"] == "home"
+        assert laptop.sees("satchel", "pair", uri, "--home")["kind"] == "home"
         code, _, more = site.answered()
         assert code == 0, more
         settings = laptop.settings

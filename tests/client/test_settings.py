@@ -51,7 +51,9 @@ def test_without_a_file_there_is_neither_home_nor_surrogate(tmp_path: Path) -> N
     settings = load(ClientSettings, tmp_path / "none.toml")
     assert settings.home == Peer()
     assert settings.client_name == host_name()
-    with pytest.raises(NotFoundError, match=r"no home is known.*`satchel pair CODE --at HOST`"):
+    with pytest.raises(
+        NotFoundError, match=r"no home is known.*`satchel pair --home CODE --at HOST`"
+    ):
         settings.require_home()
     with pytest.raises(NotFoundError, match=r"no surrogate cafe: known: none; .* --name cafe`"):
         settings.surrogate("cafe")

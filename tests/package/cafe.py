@@ -18,6 +18,9 @@ from tests.waiting import eventually
 SERVICE = "notes"
 PORT = 8080
 HOST = "127.0.0.1"
+
+CAFE = "localhost"
+"""The same machine by another name: two peers cannot have the same place."""
 PATIENCE = 600.0
 PAUSE = 2.0
 """Between two looks, in seconds: each of them starts programs, perhaps on an emulated processor."""
@@ -78,13 +81,13 @@ class Cafe:
         assert eventually(lambda: self._answers("ada", "satchel-home status"), PATIENCE, PAUSE)
         self.machine.run("satchel-home", "launch", SERVICE, user="ada")
         self.machine.run("sh", "-c", DOOR)
-        said = self._types(SURROGATE, f"{SURROGATE} authority init --name {HOST} --json")
+        said = self._types(SURROGATE, f"{SURROGATE} authority init --name {CAFE} --json")
         lines = "\n".join(json.loads(said)["sshd_config"])
         append = f"echo {shlex.quote(lines)} >> /etc/ssh/sshd_config.d/satchel.conf"
         self.machine.run("sh", "-c", append)
         self.machine.run("systemctl", "restart", "ssh")
-        self._pair("ada", "satchel-home pair", "")
-        self._pair(SURROGATE, f"{SURROGATE} admit", " --name cafe")
+        self._pair("ada", f"satchel-home pair --at {HOST}", f"--at {HOST} --home")
+        self._pair(SURROGATE, f"{SURROGATE} admit --at {CAFE}", f"--at {CAFE} --name cafe")
         for peer in ("home", "surrogates.cafe"):  # sshd may be emulated, and the doors with it
             self._is_patient(f"{peer}.connect_seconds")
         self._is_patient("surrogates.cafe.lost_seconds")
@@ -136,7 +139,7 @@ class Cafe:
 
     def _pair(self, shower: str, command: str, more: str) -> None:
         unit = f"pair-{shower}"
-        self.goes_on(unit, shower, f"{command} --at {HOST}")
+        self.goes_on(unit, shower, command)
         codes: list[str] = []
 
         def shown() -> bool:
@@ -144,7 +147,7 @@ class Cafe:
             return bool(codes) or not self._answers("root", f"systemctl is-active test-{unit}")
 
         assert eventually(shown, PATIENCE, PAUSE) and codes, self.log(unit)
-        typed = f"satchel pair {codes[0]} --at {HOST}{more}"
+        typed = f"satchel pair {codes[0]} {more}"
         self._types("bob", typed)
         self.typed.append(command)
 

@@ -148,7 +148,7 @@ def test_the_main_job_between_the_machines_of_the_vagrantfile(room: Room, tree: 
 
     laptop = Laptop(room)
     code, place = home.shows(f"satchel-home pair --at {HOME}")
-    laptop.sees("pair", code, "--at", place)
+    laptop.sees("pair", code, "--at", place, "--home")
     code, place = surrogate.shows(f"satchel-surrogate admit --at {SURROGATE}")
     laptop.sees("pair", code, "--at", place, "--name", "cafe")
     for peer in ("home", "surrogates.cafe"):  # sshd is emulated as well

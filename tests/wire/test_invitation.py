@@ -13,8 +13,9 @@ def nobody(request: PairRequest) -> Grant:
     raise AssertionError(f"{request} was let in")
 
 
-def never(kind: str) -> PairRequest:
-    raise AssertionError(f"a {kind} with an old code was asked to let us in")
+REQUEST = PairRequest(
+    "laptop", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGiKzS0hjYbYo1EqDdHcJZN0q3wJZ5kFDYEBiTOGEmCe"
+)
 
 
 def test_a_code_is_good_for_two_minutes() -> None:
@@ -26,8 +27,8 @@ def test_an_old_code_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
     with Invitation("home", nobody, listen="127.0.0.1", port=0) as shown:
         place = shown.address("127.0.0.1", "")
         with pytest.raises(UnavailableError, match="not good any more"):
-            pair(place, never)
+            pair(place, "home", REQUEST)
         with pytest.raises(UnavailableError, match=r"has expired.*show another one"):
             shown.wait()
     with pytest.raises(UnavailableError, match="listens for two minutes"):
-        pair(place, never)
+        pair(place, "home", REQUEST)

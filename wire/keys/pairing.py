@@ -12,6 +12,7 @@ A try is counted when it begins, so that many at once are no more tries than thr
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import logging
 import re
@@ -63,7 +64,7 @@ CONNECTION_SECONDS = 15.0
 """How long one connection may take in all."""
 
 CONNECTIONS = 8
-"""How many are served at once."""
+"""The number of connections served at once. A new one replaces the oldest that is silent."""
 
 FRAME_BYTES = 64 << 10
 
@@ -186,7 +187,7 @@ class Grant(JsonMessage):
 
     @property
     def fingerprints(self) -> list[str]:
-        """Of the keys by which the site's hosts are known."""
+        """The fingerprints of the keys by which the site's hosts are known."""
         return [fingerprint(key) for key in (self.host_authority, *self.host_keys) if key]
 
 
@@ -241,7 +242,8 @@ class Invitation:
         self._deadline = time.monotonic() + VALID_SECONDS
         self._changed = threading.Condition()
         self._tries = TRIES
-        self._served = threading.Semaphore(CONNECTIONS)
+        self._served: set[socket.socket] = set()
+        self._silent: dict[socket.socket, None] = {}
         self._paired: PairRequest | None = None
         self._failure: SatchelError | None = None
         self._acceptor.start()
@@ -251,7 +253,7 @@ class Invitation:
         return self._acceptor.port
 
     def address(self, host: str, key: str) -> Address:
-        """What a QR code is to say. host: where guests reach this host; key: see Address."""
+        """The address for a QR code. host: where guests reach this host; key: see Address."""
         return Address(host, self.port, self.code, key)
 
     def wait(self) -> PairRequest:
@@ -281,26 +283,45 @@ class Invitation:
         self.close()
 
     def _adopt(self, connection: socket.socket) -> None:
-        if not self._served.acquire(blocking=False):
-            connection.close()
-            return
+        with self._changed:
+            if len(self._served) >= CONNECTIONS:
+                oldest = next(iter(self._silent), None)
+                if oldest is None:
+                    connection.close()
+                    return
+                self._drop(oldest)
+            self._served.add(connection)
+            self._silent[connection] = None
         threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         channel = _Channel(connection)
         try:
-            self._answer(channel)
+            channel.send(Hello(VERSION, self._kind))
+            theirs = channel.receive(KeyShare)
+            with self._changed:
+                if connection not in self._served:
+                    return
+                self._silent.pop(connection)
+            self._answer(channel, theirs)
         except SatchelError as error:
             logger.info("a pairing did not come about: %s", error)
         except OSError as error:
             logger.info("a pairing broke off: %s", error)
         finally:
+            with self._changed:
+                self._served.discard(connection)
+                self._silent.pop(connection, None)
             connection.close()
-            self._served.release()
 
-    def _answer(self, channel: _Channel) -> None:
-        channel.send(Hello(VERSION, self._kind))
-        theirs = channel.receive(KeyShare)
+    def _drop(self, connection: socket.socket) -> None:
+        """End a connection that has sent no share yet, so that silent ones block nobody."""
+        self._served.discard(connection)
+        self._silent.pop(connection)
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+    def _answer(self, channel: _Channel, theirs: KeyShare) -> None:
         refusal = self._begin_try()
         if refusal:
             channel.send(KeyShare(error=refusal))
@@ -356,11 +377,13 @@ def own_address() -> str:
             return socket.gethostname()
 
 
-def pair(address: Address, request: Callable[[str], PairRequest]) -> Grant:
-    """Prove that we have the code, and get what it is for. request: what to say, to that kind.
+def pair(address: Address, kind: str, request: PairRequest) -> Grant:
+    """Prove that we have the code, and return the grant. kind: `surrogate` or `home`, which the
+    user chose: a site does not decide what it becomes here.
 
-    Raises UnavailableError where nobody listens or the code is not good any more, CodeWrong,
-    UnsupportedError for another version, RemoteProtocolError, and what the site raised.
+    Raises UnavailableError if the site does not listen or the code has expired, ConflictError if
+    it offers the other kind, CodeWrong, UnsupportedError for another version,
+    RemoteProtocolError, and the error that the site reports.
     """
     place = f"{address.host} port {address.port}"
     try:
@@ -374,24 +397,28 @@ def pair(address: Address, request: Callable[[str], PairRequest]) -> Grant:
     with connection:
         channel = _Channel(connection)
         try:
-            return _ask(channel, address, request)
+            return _ask(channel, address, kind, request)
         except OSError as error:
             raise UnavailableError(f"{place} broke off", why=str(error)) from error
 
 
-def _ask(channel: _Channel, address: Address, request: Callable[[str], PairRequest]) -> Grant:
+def _ask(channel: _Channel, address: Address, kind: str, request: PairRequest) -> Grant:
     hello = channel.receive(Hello)
     if hello.version != VERSION:
         why = f"it speaks version {hello.version}, and this program {VERSION}"
         raise UnsupportedError(f"cannot pair with {address.host}", why=why)
-    exchange = _Exchange(address.code, hello.kind, guest=True)
+    if hello.kind != kind:
+        fix = "to make it your home, use --home" if kind == "surrogate" else "leave --home out"
+        why = f"you asked for a {kind}"
+        raise ConflictError(f"{address.host} offers to be a {hello.kind}", why=why, fix=fix)
+    exchange = _Exchange(address.code, kind, guest=True)
     channel.send(KeyShare(exchange.share))
     theirs = channel.receive(KeyShare)
     if theirs.error:
         why = printable(theirs.error, 200)
         raise UnavailableError(f"{address.host} does not pair", why=why)
     exchange.finish(theirs.share)
-    channel.send(exchange.authenticated(request(hello.kind)))
+    channel.send(exchange.authenticated(request))
     try:
         answer = channel.receive(AuthenticatedMessage)
     except ConnectionError as error:
@@ -401,7 +428,7 @@ def _ask(channel: _Channel, address: Address, request: Callable[[str], PairReque
     if isinstance(value, dict) and "code" in value:
         raise ErrorReport.from_json(value).to_error()
     grant = Grant.from_json(value)
-    if grant.kind != hello.kind:
+    if grant.kind != kind:
         raise RemoteProtocolError(f"{address.host} grants a kind that it did not offer")
     if address.key and address.key not in grant.fingerprints:
         raise CodeWrong(
