@@ -49,6 +49,25 @@ def leads_up(path: str) -> bool:
     return ".." in _SEGMENTS.split(unquote_to_bytes(path).decode("latin-1"))
 
 
+def may_meet(one: str, other: str) -> bool:
+    """Return whether a server may take two paths for the same place, or one for a place below the
+    other, whichever way it reads slashes."""
+    first, second = (
+        [part for part in _SEGMENTS.split(unquote_to_bytes(path).decode("latin-1")) if part]
+        for path in (one, other)
+    )
+    count = min(len(first), len(second))
+    return first[:count] == second[:count]
+
+
+def is_plain(path: str) -> bool:
+    """Return whether every server reads the path in the same way: no part is empty, has a slash in
+    it or leads elsewhere."""
+    parts = [unquote_to_bytes(part) for part in path.split("/")[1:]]
+    odd = re.compile(rb"[/\\\0]|\.?\.?").fullmatch
+    return all(not odd(part) and not re.search(rb"[/\\\0]", part) for part in parts)
+
+
 def is_declared(target: str, folder: str) -> bool:
     """Return whether a target is a folder's or below it, whichever way a server reads its path. One
     that leads up is below no folder."""

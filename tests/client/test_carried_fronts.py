@@ -21,6 +21,7 @@ from client.fronts import desktop_port
 from client.fronts.ports import LocalPort, only_local, served
 from satchel.errors import SatchelError, UnsupportedError, UsageError
 from tests.client.test_proxy import curl
+from tests.http_rules import assert_rules_hold
 from tests.needs import requires
 from tests.replay.test_streams import Guest, guest
 
@@ -55,10 +56,11 @@ class Site(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_GET  # noqa: N815
 
     def _chunks(self) -> Iterator[bytes]:
-        while size := int(self.rfile.readline(), 16):
+        while size := int(self.rfile.readline().partition(b";")[0] or b"0", 16):
             yield self.rfile.read(size)
             self.rfile.readline()
-        self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
 
     def _socket(self) -> None:
         self.send_response(101)
@@ -190,6 +192,10 @@ def test_what_is_no_request_is_refused(site: Served8080, noise: bytes) -> None:
     said = site.says(noise.replace(b"{host}", b"127.0.0.1:%d" % site.port))
     assert said.startswith(b"HTTP/1.1 400 ")
     assert site.asked == []
+
+
+def test_each_rule_of_http_holds_at_the_port(site: Served8080) -> None:
+    assert_rules_hold(site.port, "/", lambda: len(site.asked), passes=True)
 
 
 def test_an_answer_to_a_big_refused_upload_is_read(site: Served8080) -> None:

@@ -23,6 +23,7 @@ from replay.adapters import http
 from satchel.errors import ConflictError, UnsupportedError
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess, silence
+from tests.http_rules import assert_rules_hold
 from tests.needs import requires
 
 
@@ -181,6 +182,10 @@ def test_a_request_that_is_none_is_told_so(bench: Bench, lines: list[str], statu
     assert b"\r\nConnection: close" in head
     assert json.loads(body)["code"] == "usage"
     assert bench.session.last == 0
+
+
+def test_each_rule_of_http_holds_at_the_port(bench: Bench) -> None:
+    assert_rules_hold(bench.proxy.port, "/", lambda: int(bench.session.last))
 
 
 def test_the_response_is_the_service_s_with_who_answered(bench: Bench) -> None:

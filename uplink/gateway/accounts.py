@@ -100,7 +100,10 @@ def account_name(headers: Mapping[str, str]) -> str | None:
             user = base64.b64decode(token.strip(), validate=True).partition(b":")[0]
         except (binascii.Error, ValueError):
             return None
-        return user_account(user.decode("utf-8", "replace"))
+        try:
+            return user_account(user.decode())
+        except UnicodeDecodeError:
+            return f"bytes:{user.hex()}"
     if scheme.lower() == "bearer":
         return f"token:{hashlib.sha256(token.strip().encode()).hexdigest()[:32]}"
     signature = read_signature(headers)

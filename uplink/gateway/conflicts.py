@@ -14,8 +14,9 @@ import time
 from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
+from satchel.targets import normal_path
 from uplink.policy import Upload
 
 PIECE = 1 << 16
@@ -45,13 +46,13 @@ def copy_path(upload: Upload, who: str, attempt: int) -> str:
 
     who: names this device. For example `/notes (conflict, laptop, 2026-11-26 0412).txt`.
     """
-    folder, _, name = unquote(upload.path.partition("?")[0]).rpartition("/")
+    folder, _, name = normal_path(upload.path.partition("?")[0]).rpartition("/")
     stem, dot, suffix = name.rpartition(".")
     if not stem:
         stem, dot, suffix = name, "", ""
     moment = time.strftime("%Y-%m-%d %H%M%S", time.gmtime(upload.accepted))
     word = f", {attempt + 1}" if attempt else ""
-    return quote(f"{folder}/{stem} (conflict, {who}, {moment}{word}){dot}{suffix}")
+    return f"{folder}/{stem}{quote(f' (conflict, {who}, {moment}{word})')}{dot}{suffix}"
 
 
 def same_bytes(upload: Upload, body: Path) -> bool:

@@ -19,12 +19,17 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
+from satchel.targets import may_meet
 from satchel.typed import Form, TypeMismatch
 from uplink.policy import CacheFreshness, cache_key, freshness, keepable, plain
 
 _FORM = Form()
-PIECE = 1 << 18
+
+
+ToldFiles = Mapping[str, tuple[str, int | None]]
+"""Etags, empty where they are not told, and sizes of files, by paths as `plain` makes them."""
 
 
 @dataclass(frozen=True)
@@ -77,16 +82,9 @@ class FileCache:
             self._kept.move_to_end(key)
             return kept, freshness(kept.confirmed, time.time(), fresh)
 
-    def body(self, kept: CachedFile) -> Iterator[bytes]:
-        """Raises OSError where it is gone meanwhile."""
-        file = self._path(kept.key, "body").open("rb")
-
-        def pieces() -> Iterator[bytes]:
-            with file:
-                while piece := file.read(PIECE):
-                    yield piece
-
-        return pieces()
+    def body(self, kept: CachedFile) -> BinaryIO:
+        """Open the content. Raises OSError where it is gone meanwhile."""
+        return self._path(kept.key, "body").open("rb")
 
     def confirm(self, kept: CachedFile) -> None:
         """The service said that it is still so."""
@@ -97,13 +95,24 @@ class FileCache:
 
     def expire(self, service: str, account: str, path: str) -> None:
         """Something changed at that path: the service is asked next time, of what is below too."""
-        path = plain(path.partition("?")[0])
+        path = path.partition("?")[0]
         with self._guard:
             self._changes += 1
             for kept in list(self._kept.values()):
-                mine = plain(kept.path.partition("?")[0])
                 same = (kept.service, kept.account) == (service, account)
-                if same and (mine == path or mine.startswith(path + "/")):
+                if same and may_meet(kept.path.partition("?")[0], path):
+                    self._write_entry(replace(kept, confirmed=0.0))
+
+    def listed(self, service: str, account: str, told: ToldFiles) -> None:
+        """A service has listed files: ask it for those that differ from what is kept."""
+        with self._guard:
+            for kept in list(self._kept.values()):
+                if (kept.service, kept.account) != (service, account) or not kept.confirmed:
+                    continue
+                etag, size = told.get(plain(kept.path.partition("?")[0]), ("", None))
+                other = etag != kept.etag if etag else size not in (None, kept.size)
+                if other:
+                    self._changes += 1
                     self._write_entry(replace(kept, confirmed=0.0))
 
     def keep(

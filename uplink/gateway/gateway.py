@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of each request of a program: answered here, held, or forwarded.
 
-The port is this device's alone, and so a request has to be meant for it: one whose `Host` is
-another name, as a page in a browser can send, is refused. Nothing here adds credentials to it.
+The port is this device's alone, and pages of other sites may not use it (wire/http/sites.py). No
+target leads out of the folder of its service. Nothing here adds credentials to a request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import time
 from collections.abc import Iterable, Iterator
 from weakref import WeakKeyDictionary
 
-from satchel.errors import ConflictError, NotFoundError, SatchelError
+from satchel.errors import AccessError, ConflictError, NotFoundError, SatchelError
+from satchel.targets import is_plain
 from uplink.gateway.accounts import Accounts, account_name
 from uplink.gateway.catalog import ServiceCatalog, is_below
 from uplink.gateway.flusher import Flusher, held_etag
@@ -27,9 +28,31 @@ from uplink.gateway.programs import Program, Programs
 from uplink.gateway.radio_watch import RadioWatch
 from uplink.gateway.request_forwarder import RequestForwarder
 from uplink.gateway.spool import IncomingBody, Spool, SpoolFull
-from uplink.gateway.uplink_request import UplinkRequest
-from uplink.policy import Condition, Crawl, Crawls, Reason, RequestKind, Upload, UploadState, plain
-from wire import Conversations, HttpExchange, ProgramGone, ServiceAnswer, ServiceUnreachable
+from uplink.gateway.uplink_request import BadTarget, UplinkRequest, service_path
+from uplink.policy import (
+    CONDITIONS,
+    PRECONDITION_FAILED,
+    Condition,
+    Crawl,
+    Crawls,
+    Reason,
+    RequestKind,
+    Upload,
+    UploadState,
+    allowed_age,
+    failed_condition,
+    plain,
+    read_signature,
+)
+from wire import (
+    Conversations,
+    ErrorReport,
+    HttpExchange,
+    ProgramGone,
+    ServiceAnswer,
+    ServiceUnreachable,
+    refuse_other_sites,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +61,7 @@ SIGNATURE_MARGIN = 120.0
 
 _COUNTED = ("requests", "held", "waited", "answered_here", "crawl_requests")
 PIECE = 1 << 18
+LOCKS = 10_000
 
 _HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", re.IGNORECASE)
 
@@ -62,6 +86,7 @@ class Gateway:
         self._conversations = Conversations(self._answer)
         self._guard = threading.Lock()
         self._crawls = Crawls()
+        self._locks: dict[tuple[str, str], None] = {}
         self.counts = dict.fromkeys(_COUNTED, 0)
 
     def adopt(self, connection: socket.socket) -> None:
@@ -80,15 +105,13 @@ class Gateway:
 
     def _answer(self, exchange: HttpExchange) -> None:
         self._count("requests")
-        if exchange.authority is None and not _HOST.fullmatch(exchange.named.get("host", "")):
-            _say(exchange, 403, "this port answers at 127.0.0.1 alone")
-            return
         try:
+            _refuse_other_sites(exchange)
             self._dispatch(self._asked(exchange))
         except ProgramGone:
             raise
-        except NotFoundError as error:
-            _say(exchange, 404, str(error))
+        except (AccessError, BadTarget, NotFoundError) as error:
+            _say(exchange, ErrorReport.of(error).status, str(error))
         except ServiceUnreachable as error:
             _say(exchange, 502, str(error))
         except (SatchelError, OSError) as error:
@@ -97,7 +120,9 @@ class Gateway:
 
     def _asked(self, exchange: HttpExchange) -> UplinkRequest:
         """Raises NoSuchService."""
-        authority, path, within = exchange.authority, exchange.path, True
+        authority, within = exchange.authority, True
+        path, mark, query = exchange.path.partition("?")
+        path = service_path(path, signed=read_signature(exchange.named) is not None) + mark + query
         if authority is None or _HOST.fullmatch(authority):
             service = re.split(r"[/?]", path.lstrip("/"), maxsplit=1)[0]
             path, prefix = "/" + path.lstrip("/"), f"/{service}"
@@ -107,7 +132,6 @@ class Gateway:
             upstream = self._catalog.upstream(service)
             within, prefix = is_below(path, upstream.base), upstream.base
         described = self._catalog.description(service)
-        query = path.partition("?")[2]
         name = account_name(exchange.named) if within else None
         rest = path.removeprefix(prefix) if within else path
         return UplinkRequest(
@@ -136,6 +160,9 @@ class Gateway:
         return known
 
     def _dispatch(self, asked: UplinkRequest) -> None:
+        reads = asked.kind in (RequestKind.READ, RequestKind.LISTING)
+        if reads and allowed_age(asked.exchange.named, 1.0) <= 0 and asked.trusted is not None:
+            self._flush_near(asked, [asked.path])  # the service is to say what it has
         if asked.kind is RequestKind.READ:
             went = self._forwarding.read(asked)
         elif asked.kind is RequestKind.LISTING and asked.description.listing == "webdav":
@@ -174,6 +201,8 @@ class Gateway:
             return None
         if asked.signature is not None or not asked.description.steps:
             return None
+        if not is_plain(asked.path) or self._is_locked(asked):
+            return None
         held = self._spool.pending_at(asked.service, account.name, asked.path)
         with account.guard:
             condition = account.knowledge.condition(asked.path)
@@ -181,9 +210,10 @@ class Gateway:
             condition = held.condition if held.state is UploadState.HELD else None
         if condition is None:
             return None
-        etag = held_etag(held) if held else condition.etag
-        match, none = (asked.exchange.named.get(name) for name in ("if-match", "if-none-match"))
-        agrees = (match is None or match == etag) and (none is None or (none == "*" and not etag))
+        named, etag = asked.exchange.named, held_etag(held) if held else condition.etag
+        dated = "if-unmodified-since" in named and not held  # of a date that we do not know
+        modified = held.accepted if held else None
+        agrees = failed_condition("PUT", named, etag, modified) is None and not dated
         return condition if agrees else None
 
     def _hold(self, asked: UplinkRequest, condition: Condition) -> bool:
@@ -241,16 +271,20 @@ class Gateway:
     def _change(self, asked: UplinkRequest, body: Iterable[bytes] | None = None) -> None:
         """Forward it behind the uploads that come before it. Raises ConflictError where these do
         not come through."""
+        if body is None and self._refuses(asked):
+            asked.exchange.answer(412)
+            return
         account, paths = asked.account, [asked.path.partition("?")[0]]
         if asked.destination:
             paths.append(asked.destination)
-        if account is not None and asked.kind is not RequestKind.READ and self._near(asked, paths):
-            self._flusher.flush(Reason.ORDER)
-            if self._near(asked, paths):
-                raise ConflictError(
-                    f"{asked.exchange.method} {asked.path} cannot go before an upload that waits",
-                    fix="see `satchel uplink status`",
-                )
+        named, method = asked.exchange.named, asked.exchange.method
+        waits = method != "UNLOCK" and not (method == "LOCK" and "if" in named)
+        waits = waits and account is not None and asked.kind is not RequestKind.READ
+        if waits and self._flush_near(asked, paths):
+            raise ConflictError(
+                f"{method} {asked.path} cannot go before an upload that waits",
+                fix="see `satchel uplink status`",
+            )
         try:
             answer = self._forwarding.forward(asked, body)
         except BaseException:
@@ -258,11 +292,26 @@ class Gateway:
             raise
         self._changed(asked, paths, answer)
 
+    def _refuses(self, asked: UplinkRequest) -> bool:
+        """Whether a condition of the request fails for the file that is held. The service has it
+        under another etag, so it could not tell."""
+        account, exchange = asked.trusted, asked.exchange
+        if account is None or not CONDITIONS & exchange.named.keys():
+            return False
+        held = self._spool.pending_at(asked.service, account.name, asked.path.partition("?")[0])
+        if held is None:
+            return False
+        tag = held_etag(held)
+        failed = failed_condition(exchange.method, exchange.named, tag, held.accepted)
+        return failed == PRECONDITION_FAILED
+
     def _changed(
         self, asked: UplinkRequest, paths: list[str], answer: ServiceAnswer | None
     ) -> None:
         """What is known now. answer: None where it is not known whether anything has changed."""
         account, method = asked.account, asked.exchange.method
+        if answer is not None and answer.status < 300 and method in ("LOCK", "UNLOCK", "DELETE"):
+            self._note_lock(asked.service, plain(paths[0]), locked=method == "LOCK")
         if account is None or method in _SAFE:
             return
         for path in paths:
@@ -281,6 +330,29 @@ class Gateway:
                 for path in paths:
                     account.knowledge.forget(path)
 
+    def _note_lock(self, service: str, path: str, *, locked: bool) -> None:
+        """A lock may end by itself. Uploads go at once then, too, as long as the daemon runs."""
+        with self._guard:
+            self._locks.pop((service, path), None)
+            if locked:
+                self._locks[service, path] = None
+                while len(self._locks) > LOCKS:
+                    del self._locks[next(iter(self._locks))]
+
+    def _is_locked(self, asked: UplinkRequest) -> bool:
+        """Whether a program has locked the path or a folder around it: only the service can say
+        whether an upload is allowed."""
+        with self._guard:
+            found = [path for service, path in self._locks if service == asked.service]
+        return any(is_below(plain(asked.path), path) for path in found)
+
+    def _flush_near(self, asked: UplinkRequest, paths: list[str]) -> bool:
+        """Send uploads of those paths, and around them. Whether some wait still."""
+        if self._near(asked, paths):
+            self._flusher.flush(Reason.ORDER)
+            return bool(self._near(asked, paths))
+        return False
+
     def _near(self, asked: UplinkRequest, paths: list[str]) -> list[Upload]:
         assert asked.account is not None
         return [
@@ -295,6 +367,17 @@ class Gateway:
 
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "PROPFIND", "REPORT", "SEARCH", "TRACE"})
+
+
+def _refuse_other_sites(exchange: HttpExchange) -> None:
+    """Raises AccessError for a page of another site, and for a host that is not this port. A
+    program that knows the service's own address talks with that."""
+    authority = exchange.authority
+    if exchange.entered or (authority is not None and not _HOST.fullmatch(authority)):
+        return
+    named = exchange.named if authority is None else exchange.named | {"host": authority}
+    port = exchange.connection.getsockname()[1]
+    refuse_other_sites(port, exchange.method, lambda name: named.get(name.lower()))
 
 
 def _pieces(spool: Spool, incoming: IncomingBody) -> Iterator[bytes]:

@@ -8,12 +8,16 @@ does not look at it, and the question for a whole tree is signed here.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import math
+import re
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterable
+from urllib.parse import quote
 
 from satchel.errors import SatchelError
 from uplink.gateway.accounts import Account
@@ -21,9 +25,11 @@ from uplink.gateway.request_forwarder import Listing, RequestForwarder
 from uplink.gateway.trees import LISTING_LIMIT
 from uplink.gateway.uplink_request import UplinkRequest
 from uplink.policy import (
+    BadObjectList,
     Crawl,
     FolderQuestion,
     folder_lists,
+    plain,
     read_folder_question,
     read_objects,
     signed_headers,
@@ -37,6 +43,8 @@ TREES = 256
 
 PAGES = 100
 """Of a tree; a larger one is left to the program's own questions."""
+
+_ETAG = re.compile(rb"<(?:\w+:)?ETag>(?:&quot;|&#34;|\")?([0-9A-Za-z-]+)")
 
 FORM = [("Content-Type", "application/xml")]
 
@@ -97,7 +105,17 @@ class ObjectLists:
             listing = Listing(answer.status, bare, answer.whole(LISTING_LIMIT), time.time())
         if listing.status == 200:
             self._listings.keep(key, listing, changes)
+            with contextlib.suppress(BadObjectList):
+                page = read_objects(listing.body, encoded=b"<EncodingType>url<" in listing.body)
+                self._told(asked, page.objects)
         return listing
+
+    def _told(self, asked: UplinkRequest, objects: Iterable[tuple[str, bytes]]) -> None:
+        """The service has listed objects: it is asked for those that differ from what is kept."""
+        place = asked.path.partition("?")[0].rstrip("/")
+        tags = {f"{place}/{quote(key)}": _ETAG.search(text) for key, text in objects}
+        files = {plain(path): (f'"{tag[1].decode()}"', None) for path, tag in tags.items() if tag}
+        self._forwarding.told(asked, files)
 
     def _ask_for_tree(
         self, asked: UplinkRequest, account: Account, question: FolderQuestion
@@ -141,6 +159,7 @@ class ObjectLists:
                     return None
                 page = read_objects(answer.whole(LISTING_LIMIT), encoded=question.encoded)
             objects += page.objects
+            self._told(asked, page.objects)
             if not (token := page.token):
                 return folder_lists(question, page.name, objects)
         return None

@@ -4,12 +4,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from email.utils import formatdate
 from pathlib import Path
+from typing import BinaryIO
 
 from uplink.gateway.flusher import held_etag
-from uplink.policy import DavEntry, Upload, edit_listing, plain
+from uplink.policy import (
+    DavEntry,
+    Upload,
+    edit_listing,
+    failed_condition,
+    plain,
+    read_date,
+    wanted_range,
+)
 from wire import HttpExchange
 
 PIECE = 1 << 18
@@ -18,28 +27,58 @@ FORM = "application/xml; charset=utf-8"
 
 def read_held(exchange: HttpExchange, upload: Upload, body: Path) -> None:
     """Answer GET or HEAD with what was uploaded. Raises OSError where it is gone meanwhile."""
-    etag = held_etag(upload)
     headers = [
-        ("ETag", etag),
+        ("ETag", held_etag(upload)),
         ("Last-Modified", formatdate(upload.accepted, usegmt=True)),
         ("Content-Type", _content_type(upload)),
+        ("Accept-Ranges", "bytes"),
     ]
-    if etag in exchange.named.get("if-none-match", ""):
-        exchange.answer(304, headers)
+    give_file(exchange, exchange.named, headers, upload.size, lambda: body.open("rb"))
+
+
+def give_file(
+    exchange: HttpExchange,
+    asked: Mapping[str, str],
+    headers: list[tuple[str, str]],
+    size: int,
+    body: Callable[[], BinaryIO],
+) -> None:
+    """Answer GET or HEAD with a file, or what its conditions and its range demand (RFC 9110).
+
+    asked: headers of the request, with etags as `headers` has them. headers: of the file. body:
+    opens the content. Raises what that raises
+    """
+    named = {name.lower(): value for name, value in headers}
+    etag, modified = named.get("etag", ""), read_date(named.get("last-modified"))
+    status = failed_condition(exchange.method, asked, etag, modified)
+    if status is not None:
+        exchange.answer(status, [(k, v) for k, v in headers if k.lower() in _OF_304])
         return
-    file = body.open("rb")
-
-    def pieces() -> Iterator[bytes]:
-        with file:
-            while piece := file.read(PIECE):
-                yield piece
-
-    headers.append(("Content-Length", str(upload.size)))
+    wanted = wanted_range(exchange.method, asked, size, etag, modified)
+    if isinstance(wanted, int):
+        exchange.answer(wanted, [("Content-Range", f"bytes */{size}")])
+        return
+    bare = [(k, v) for k, v in headers if k.lower() != "content-length"]
     if exchange.method == "HEAD":
-        file.close()
-        exchange.answer(200, headers)
-    else:
-        exchange.answer(200, headers, pieces())
+        exchange.answer(200, [*bare, ("Content-Length", str(size))])
+        return
+    span = range(size) if wanted is None else wanted
+    bare.append(("Content-Length", str(len(span))))
+    if wanted is not None:
+        bare.append(("Content-Range", f"bytes {span.start}-{span.stop - 1}/{size}"))
+    exchange.answer(200 if wanted is None else 206, bare, _pieces(body(), span))
+
+
+_OF_304 = {"cache-control", "content-location", "date", "etag", "expires", "last-modified", "vary"}
+
+
+def _pieces(file: BinaryIO, span: range) -> Iterator[bytes]:
+    with file:
+        file.seek(span.start)
+        left = len(span)
+        while left and (piece := file.read(min(PIECE, left))):
+            left -= len(piece)
+            yield piece
 
 
 def list_held(

@@ -12,17 +12,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from uplink.gateway.accounts import Account
-from uplink.gateway.file_cache import CachedFile, FileCache
-from uplink.gateway.own_writes import FORM, list_held, read_held
+from uplink.gateway.file_cache import CachedFile, FileCache, ToldFiles
+from uplink.gateway.own_writes import FORM, give_file, list_held, read_held
 from uplink.gateway.spool import Spool
 from uplink.gateway.trees import LISTING_LIMIT, Trees
 from uplink.gateway.uplink_request import UplinkRequest
 from uplink.policy import (
+    CONDITIONS,
     BadDavXml,
     CacheFreshness,
     Crawl,
     RequestKind,
     Upload,
+    allowed_age,
     ask_for_etags,
     freshness,
     plain,
@@ -33,6 +35,7 @@ from uplink.policy import (
 from wire import ServiceAnswer
 
 QUESTION_LIMIT = 1 << 20
+CONDITION_LIMIT = 8 << 10
 CRAWL_SECONDS = 60.0
 """For which a crawl is answered from what it was told at its beginning."""
 
@@ -136,27 +139,32 @@ class RequestForwarder:
         if held is not None:
             read_held(exchange, held, self._spool.body(held))
             return False
-        fresh = asked.description.fresh
+        named, fresh = exchange.named, allowed_age(exchange.named, asked.description.fresh)
         if account is None and asked.signature is not None:
             account, fresh = asked.account, 0.0  # the service says to each whether it may have it
-        own = any(name.startswith("if-") for name in exchange.named)
-        if account is None or "range" in exchange.named or (own and asked.signature is not None):
+        own = CONDITIONS & named.keys()
+        if account is None or (own and asked.signature is not None):
             self.forward(asked)
             return True
-        found = self._cache.find(asked.service, account.name, asked.path, exchange.named, fresh)
+        found = self._cache.find(asked.service, account.name, asked.path, named, fresh)
         if found is not None and found[1] is CacheFreshness.FRESH:
             self._cache.hits += 1
             self._give(asked, found[0])
             return False
-        if exchange.method == "HEAD":
+        kept = found[0] if found else None
+        same = not own or (
+            kept is None or self._asked_headers(asked).get("if-none-match") == kept.etag
+        )
+        unusual = "range" in named or "no-store" in named.get("cache-control", "").lower()
+        if exchange.method == "HEAD" or unusual or not same or own - {"if-none-match"}:
             self.forward(asked)
             return True
-        self._ask_for_file(asked, account, found[0] if found else None)
+        self._ask_for_file(asked, account, kept)
         return True
 
     def crawl_fresh(self, asked: UplinkRequest, crawl: Crawl | None) -> float:
         """Seconds for which a list is taken for true: in a crawl since it began."""
-        fresh = asked.description.fresh
+        fresh = allowed_age(asked.exchange.named, asked.description.fresh)
         if crawl is None or fresh <= 0:
             return fresh
         return max(fresh, min(crawl.seconds, CRAWL_SECONDS))
@@ -210,14 +218,19 @@ class RequestForwarder:
         return self._spool.pending_at(asked.service, account.name, path)
 
     def _give(self, asked: UplinkRequest, kept: CachedFile) -> None:
-        """What is kept, as an answer to GET or HEAD."""
-        exchange = asked.exchange
-        if kept.etag in exchange.named.get("if-none-match", ""):
-            exchange.answer(304, [("ETag", kept.etag)])
-        elif exchange.method == "HEAD":
-            exchange.answer(200, list(kept.headers))
-        else:
-            exchange.answer(200, list(kept.headers), self._cache.body(kept))
+        """Answer GET or HEAD with what is kept."""
+        headers = [(k, v) for k, v in kept.headers if k.lower() != "age"]
+        headers.append(("Age", str(max(0, int(time.time() - kept.confirmed)))))
+        named = self._asked_headers(asked)
+        give_file(asked.exchange, named, headers, kept.size, lambda: self._cache.body(kept))
+
+    def _asked_headers(self, asked: UplinkRequest) -> dict[str, str]:
+        """Return the request's headers by name, with the etags of the service."""
+        return asked.exchange.named | {
+            name.lower(): value
+            for name, value in asked.sent_headers()
+            if name.lower() in CONDITIONS and len(value) < CONDITION_LIMIT
+        }
 
     def _ask_for_file(
         self, asked: UplinkRequest, account: Account, kept: CachedFile | None
@@ -263,7 +276,7 @@ class RequestForwarder:
         self, asked: UplinkRequest, account: Account, root: str, question: bytes, digest: str
     ) -> None:
         """All folders below the root, as they are now; each is kept as if it had been asked for."""
-        if asked.description.fresh <= 0:
+        if allowed_age(asked.exchange.named, asked.description.fresh) <= 0:
             return
         changes = self.listings.changes(asked.service, account.name)
         body = self._trees.whole(asked, root, question)
@@ -271,8 +284,9 @@ class RequestForwarder:
             return
         now = time.time()
         self.trees += 1
+        prefix = plain(asked.prefix)
         for local, listing in split_tree(rewrite_hrefs(body, asked.to_local)).items():
-            path = local.removeprefix(asked.prefix)
+            path = local.removeprefix(prefix)
             key = (asked.service, account.name, path, "1", digest)
             self.listings.keep(key, Listing(207, [("Content-Type", FORM)], listing, now), changes)
             self._learn_listing(asked, listing, path, "1")
@@ -288,6 +302,9 @@ class RequestForwarder:
             if asked.kind in (RequestKind.READ, RequestKind.LISTING) and status == 404:
                 account.knowledge.absent(path)
             elif asked.kind is RequestKind.READ and status == 200 and "etag" in answer.named:
+                known = account.knowledge.at(path)
+                if known is not None and known.etag not in ("", answer.named["etag"]):
+                    self.listings.forget(asked.service, account.name)  # they have another file
                 account.knowledge.file(path, answer.named["etag"])
 
     def _learn_listing(self, asked: UplinkRequest, body: bytes, path: str, depth: str) -> None:
@@ -300,8 +317,15 @@ class RequestForwarder:
             for entry in entries
         ]
         assert asked.account is not None
+        files = {plain(each.path): (each.etag, each.size) for each in found if not each.folder}
+        self.told(asked, files)
         with asked.account.guard:
             asked.account.knowledge.listed(path, depth, found)
+
+    def told(self, asked: UplinkRequest, files: ToldFiles) -> None:
+        """The service has listed files: see `FileCache.listed`."""
+        assert asked.account is not None
+        self._cache.listed(asked.service, asked.account.name, files)
 
 
 def _without_encoding(headers: Headers) -> Headers:

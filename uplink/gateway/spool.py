@@ -27,8 +27,9 @@ from typing import BinaryIO
 from satchel.errors import CapacityError, ConflictError, NotFoundError
 from satchel.files import claimed, sync_folder
 from satchel.record_file import RecordFile, RecordFormat
+from satchel.targets import may_meet, normal_path
 from satchel.typed import Form, TypeMismatch
-from uplink.policy import Condition, Upload, UploadState, plain
+from uplink.policy import Condition, Upload, UploadState
 
 FORMAT = RecordFormat(
     what="spool of uploads",
@@ -227,20 +228,20 @@ class Spool:
             return self._pending_at(service, account, path)
 
     def pending_near(self, service: str, account: str, path: str) -> list[Upload]:
-        """At that path, below it, or at a path that it is below."""
-        path = plain(path)
+        """Return the uploads at that path, below it, or at a path that it is below, whichever way a
+        server reads its slashes."""
         return [
             upload
             for upload in self.pending()
             if (upload.service, upload.account) == (service, account)
-            and _related(plain(upload.path), path)
+            and may_meet(upload.path, path.partition("?")[0])
         ]
 
     def _pending_at(self, service: str, account: str, path: str) -> Upload | None:
-        path = plain(path)
+        path = normal_path(path)
         for upload in self._uploads.values():
             same = (upload.service, upload.account) == (service, account)
-            if same and upload.pending and plain(upload.path) == path:
+            if same and upload.pending and normal_path(upload.path) == path:
                 return upload
         return None
 
@@ -301,7 +302,3 @@ class Spool:
 
 def _packed(upload: Upload) -> bytes:
     return json.dumps(_FORM.plain(upload)).encode()
-
-
-def _related(one: str, other: str) -> bool:
-    return one == other or one.startswith(other + "/") or other.startswith(one + "/")

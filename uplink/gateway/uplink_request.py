@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlsplit
 
+from satchel.errors import UsageError
+from satchel.targets import leads_up, without_dots
 from uplink.gateway.accounts import Account
 from uplink.gateway.programs import Program
 from uplink.policy import Description, RequestKind, Signature, read_signature, verified
@@ -66,7 +68,7 @@ class UplinkRequest:
     def destination(self) -> str | None:
         """The path that MOVE and COPY name."""
         address = self.exchange.named.get("destination")
-        path = urlsplit(address).path if address else ""
+        path = _path_of(address) if address else ""
         return path.removeprefix(self.prefix) if path.startswith(self.prefix + "/") else None
 
     def to_local(self, address: str) -> str:
@@ -114,9 +116,27 @@ class UplinkRequest:
 _TAG = re.compile(r"<([^<>]*)>")
 
 
+class BadTarget(UsageError):
+    """A request names something outside of every service."""
+
+
+def service_path(path: str, *, signed: bool) -> str:
+    """Return the path of a target without `.` and `..`; a signed one stays. Raises BadTarget if a
+    server could read it as leading out of the folder of its service."""
+    found = path if signed else without_dots(path)
+    if leads_up(found):
+        raise BadTarget("the target leads out of its folder", why="it has .. in it")
+    return found
+
+
+def _path_of(address: str) -> str:
+    """Return the path of an address in a header. Raises BadTarget as `service_path` does."""
+    return service_path(urlsplit(address).path, signed=True)
+
+
 def _upstream_address(asked: UplinkRequest, address: str) -> str:
     """An address of ours as the service has it; others, as tokens of locks, as they are."""
-    path = urlsplit(address).path if "://" in address else address
+    path = _path_of(address) if "://" in address else address
     if path != asked.prefix and not path.startswith(asked.prefix + "/"):
         return address
     return asked.upstream.origin + asked.upstream.base + path.removeprefix(asked.prefix)

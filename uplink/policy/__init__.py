@@ -15,6 +15,7 @@ Pure: no clock, no network, no threads. The caller gives the time and acts on th
 - path_knowledge: what is known of files and folders at a service
 - mirror, treesync: what a tree of folders has, and how it is made to have what the service has
 - crawl: programs that ask for a whole tree of folders, told from people
+- conditions: conditional and ranged requests, and ages that they allow
 - cache: which answers are kept, for whom, and for how long
 - held upload: an upload that the program takes for done and the service does not have yet
 - batch: held uploads that go in one burst
@@ -29,6 +30,14 @@ from uplink.policy.batcher import (
     saving_ratio,
 )
 from uplink.policy.cache import CacheFreshness, cache_key, freshness, keepable
+from uplink.policy.conditions import (
+    CONDITIONS,
+    PRECONDITION_FAILED,
+    allowed_age,
+    failed_condition,
+    read_date,
+    wanted_range,
+)
 from uplink.policy.crawl import Crawl, Crawls
 from uplink.policy.davxml import (
     BadDavXml,
@@ -76,6 +85,8 @@ from uplink.policy.treesync import Ask, DavQuestion, Deltas, NoTree, TreeSync
 from uplink.policy.upload import Condition, Upload, UploadState
 
 __all__ = [
+    "CONDITIONS",
+    "PRECONDITION_FAILED",
     "THRESHOLD_PER_MB",
     "Ask",
     "BadDavXml",
@@ -115,17 +126,20 @@ __all__ = [
     "TreeTooLarge",
     "Upload",
     "UploadState",
+    "allowed_age",
     "ask_for_etags",
     "built_in_descriptions",
     "built_in_radios",
     "burst_joules",
     "cache_key",
     "edit_listing",
+    "failed_condition",
     "folder_lists",
     "freshness",
     "growth_per_mb",
     "keepable",
     "plain",
+    "read_date",
     "read_description",
     "read_folder_question",
     "read_listing",
@@ -139,4 +153,5 @@ __all__ = [
     "signed_headers",
     "split_tree",
     "verified",
+    "wanted_range",
 ]

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from html import escape, unescape
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 from xml.parsers import expat
 
 from satchel.errors import IntegrityError
+from satchel.targets import normal_path
 
 _PROP_END = re.compile(rb"(</(?:[\w.-]+:)?prop\s*>)")
 _DAV = "{DAV:}"
@@ -108,8 +109,8 @@ def read_listing(body: bytes) -> list[DavEntry]:
 
 @dataclass(frozen=True)
 class DavMember:
-    """A file or a folder as a service told of it. path: percent-decoded, without a slash at the
-    end; text: the whole of what was told; gone: it is not there; token: of synchronisation"""
+    """A file or a folder as a service told of it. path: as `plain` makes it; text: the
+    whole of what was told; gone: it is not there; token: of synchronisation"""
 
     path: str
     text: bytes
@@ -154,9 +155,9 @@ def _drop_quotas(response: Tree.Element) -> None:
 
 def gone(path: str) -> bytes:
     """What tells in an answer to `sync_question` that nothing is there any more. path:
-    percent-decoded"""
+    as `plain` makes it"""
     response = Tree.Element(f"{_DAV}response")
-    Tree.SubElement(response, f"{_DAV}href").text = quote(path)
+    Tree.SubElement(response, f"{_DAV}href").text = path
     Tree.SubElement(response, f"{_DAV}status").text = "HTTP/1.1 404 Not Found"
     return _text_of(response)
 
@@ -169,9 +170,9 @@ def join_members(texts: Iterable[bytes], token: str = "") -> bytes:
 
 def split_tree(body: bytes) -> dict[str, bytes]:
     """A list of a whole tree, as the lists of depth 1 of its folders: by their paths,
-    percent-decoded, without a slash at the end. Raises BadDavXml."""
+    as `plain` makes them. Raises BadDavXml."""
     members: dict[str, list[Tree.Element]] = {}
-    folders = {unquote(entry.path).rstrip("/") for entry in read_listing(body) if entry.folder}
+    folders = {_plain(entry.path) for entry in read_listing(body) if entry.folder}
     for response in _parse(body).iter(f"{_DAV}response"):
         path = _plain(response.findtext(f"{_DAV}href") or "")
         if path in folders:
@@ -254,7 +255,7 @@ def _quoted(etag: str) -> str:
 
 
 def _plain(address: str) -> str:
-    return unquote(urlsplit(address.strip()).path).rstrip("/")
+    return normal_path(urlsplit(address.strip()).path).rstrip("/")
 
 
 def _wanted(question: bytes) -> list[str] | None:

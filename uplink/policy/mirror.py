@@ -6,7 +6,7 @@ A member is what the service told of a file or a folder, kept as it was told. Fo
 mirrors `/photos` and tells the mobile which members are others than in state 7 of it. The mobile's
 mirror takes them, and answers a whole crawl.
 
-Paths are percent-decoded, without a slash at the end.
+Paths are as `plain` makes them.
 """
 
 from __future__ import annotations

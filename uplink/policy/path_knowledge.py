@@ -7,7 +7,8 @@ and the flush can say what must not have changed meanwhile. For example, a progr
 and sees no `7.jpg`. Its upload of `/photos/7.jpg` may wait, and goes with `If-None-Match: *`. An
 upload into a folder that nobody listed goes at once.
 
-Paths are those of addresses, percent-decoded, without a slash at the end.
+Paths are those of addresses, escaped in one way only (`targets.normal_path`), without a slash at
+the end.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from urllib.parse import unquote
 
+from satchel.targets import normal_path
 from uplink.policy.davxml import DavEntry
 from uplink.policy.upload import Condition
 
@@ -130,8 +131,9 @@ class Knowledge:
 
 
 def plain(path: str) -> str:
-    """The path without percent signs and without the last slash."""
-    return unquote(path).rstrip("/")
+    """Return the path with each byte escaped in one way only, and without the last slash. Two names
+    never become one."""
+    return normal_path(path).rstrip("/")
 
 
 def _strong(etag: str) -> str:

@@ -38,7 +38,7 @@ MULTISTATUS = 207
 
 @dataclass(frozen=True)
 class DavQuestion:
-    """method: PROPFIND or REPORT; path: percent-decoded, without a slash at the end"""
+    """method: PROPFIND or REPORT; path: as `plain` makes it"""
 
     method: str
     path: str

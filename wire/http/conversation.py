@@ -63,7 +63,8 @@ class HttpExchange:
 
     authority: of the service, where the program knows its own address: it asks as of a proxy, or
     its connection was led here; else None. path: of the target, with its query. headers: as they
-    came; named: by names in lower case, several of one name joined (RFC 9110, 5.3)
+    came; named: by names in lower case, several of one name joined (RFC 9110, 5.3). entered:
+    whether the connection was led here
     """
 
     def __init__(self, conversation: ProgramConversation, request: h11.Request) -> None:
@@ -79,6 +80,7 @@ class HttpExchange:
             glue = "; " if key == "cookie" else ", "
             self.named[key] = self.named[key] + glue + value if key in self.named else value
         self.answered = self.body_begun = False
+        self.entered = conversation.authority is not None
         absolute, self.path = split_target(self.target)
         self.authority = absolute if conversation.authority is None else conversation.authority
 
@@ -126,10 +128,10 @@ class HttpExchange:
         found = [(k, v) for k, v in headers if k.lower() not in _OURS]
         if isinstance(body, bytes):
             bodiless = status in (204, 304) or status < 200
-            if not bodiless and self.method != "HEAD":
+            if not bodiless and (body or self.method != "HEAD"):
                 found = [(k, v) for k, v in found if k.lower() != "content-length"]
                 found.append(("Content-Length", str(len(body))))
-            body = [body] if body else []
+            body = [body] if body and self.method != "HEAD" and not bodiless else []
         if self._conversation.ends_after(self.size):
             found.append(("Connection", "close"))
         self._conversation.write(status, reason, found, body)

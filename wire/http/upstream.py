@@ -12,11 +12,12 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import urlsplit
 
 import httpcore2
 
 from satchel.errors import CapacityError, IntegrityError, UnavailableError
+from satchel.targets import normal_path
 
 CONNECT_SECONDS = 20.0
 SILENCE_SECONDS = 120.0
@@ -142,7 +143,7 @@ class Upstream:
             with self._pool.stream(
                 method,
                 httpcore2.URL(scheme=scheme, host=host, port=port, target=target),
-                headers=sent,
+                headers=[(k.encode("latin-1"), v.encode("latin-1")) for k, v in sent],
                 content=traffic.up(body) if body is not None else None,
                 extensions={"timeout": _TIMEOUT},
             ) as response:
@@ -162,12 +163,12 @@ class Upstream:
                 self._transferred(traffic.began, up, traffic.bytes_down + traffic.heads)
 
     def above(self, path: str) -> str:
-        """A path below the service, percent-decoded, as its addresses have it."""
-        return unquote(self.base) + path
+        """Return a path below the service as its addresses have it. path: a `normal_path`"""
+        return normal_path(self.base) + path
 
     def below(self, path: str) -> str:
-        """An address's path, percent-decoded, as `ask` takes it."""
-        return quote(path.removeprefix(unquote(self.base)))
+        """Return an address's path as `ask` takes it. path: a `normal_path`"""
+        return path.removeprefix(normal_path(self.base))
 
 
 _TIMEOUT: Mapping[str, float] = {

@@ -4,8 +4,11 @@
 
 import socket
 from contextlib import suppress
+from pathlib import Path
 
+from tests.http_rules import assert_rules_hold
 from tests.needs import requires
+from tests.uplink.gateway.recording import recorded
 from tests.uplink.gateway.site import Site
 from tests.uplink.gateway.test_holding import put
 
@@ -40,3 +43,8 @@ def test_junk_ends_one_connection_and_holds_nothing(cloud: Site) -> None:
     cloud.list_folder()
     assert put(cloud, "a", b"content") == 201
     assert cloud.states() == {"held": 1}
+
+
+def test_each_rule_of_http_holds_at_the_port(short_path: Path) -> None:
+    with recorded(short_path) as (port, came):
+        assert_rules_hold(port, "/cloud/", lambda: len(came))

@@ -5,6 +5,7 @@
 import hashlib
 import random
 from collections.abc import Callable
+from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
 import pytest
@@ -27,7 +28,7 @@ class Cloud:
 
     def ask(self, question: DavQuestion) -> tuple[int, bytes]:
         self.asked.append(question)
-        folder = question.path
+        folder = unquote(question.path)
         if folder not in self.folders:
             return 404, b""
         if question.method == "REPORT":
