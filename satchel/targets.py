@@ -49,15 +49,29 @@ def leads_up(path: str) -> bool:
     return ".." in _SEGMENTS.split(unquote_to_bytes(path).decode("latin-1"))
 
 
+def leaves(path: str, folder: str) -> bool:
+    """Return whether a server may read a path in a folder as one that is outside of the folder."""
+    found: list[str] = []
+    for part in _parts(path):
+        if part != "..":
+            found += [part] if part != "." else []
+        elif found:
+            found.pop()
+        else:
+            return True
+    return found[: len(_parts(folder))] != _parts(folder)
+
+
 def may_meet(one: str, other: str) -> bool:
     """Return whether a server may take two paths for the same place, or one for a place below the
     other, whichever way it reads slashes."""
-    first, second = (
-        [part for part in _SEGMENTS.split(unquote_to_bytes(path).decode("latin-1")) if part]
-        for path in (one, other)
-    )
+    first, second = _parts(one), _parts(other)
     count = min(len(first), len(second))
     return first[:count] == second[:count]
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in _SEGMENTS.split(unquote_to_bytes(path).decode("latin-1")) if part]
 
 
 def is_plain(path: str) -> bool:

@@ -28,7 +28,7 @@ from uplink.gateway.programs import Program, Programs
 from uplink.gateway.radio_watch import RadioWatch
 from uplink.gateway.request_forwarder import RequestForwarder
 from uplink.gateway.spool import IncomingBody, Spool, SpoolFull
-from uplink.gateway.uplink_request import BadTarget, UplinkRequest, service_path
+from uplink.gateway.uplink_request import BadTarget, UplinkRequest, require_inside, service_path
 from uplink.policy import (
     CONDITIONS,
     PRECONDITION_FAILED,
@@ -122,7 +122,8 @@ class Gateway:
         """Raises NoSuchService."""
         authority, within = exchange.authority, True
         path, mark, query = exchange.path.partition("?")
-        path = service_path(path, signed=read_signature(exchange.named) is not None) + mark + query
+        signed = read_signature(exchange.named) is not None
+        path = exchange.path if signed else service_path(path) + mark + query
         if authority is None or _HOST.fullmatch(authority):
             service = re.split(r"[/?]", path.lstrip("/"), maxsplit=1)[0]
             path, prefix = "/" + path.lstrip("/"), f"/{service}"
@@ -131,6 +132,8 @@ class Gateway:
             service = self._catalog.at(authority, path)
             upstream = self._catalog.upstream(service)
             within, prefix = is_below(path, upstream.base), upstream.base
+        if signed:
+            require_inside(path, prefix if within else "")
         described = self._catalog.description(service)
         name = account_name(exchange.named) if within else None
         rest = path.removeprefix(prefix) if within else path

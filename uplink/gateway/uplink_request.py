@@ -16,7 +16,7 @@ from functools import cached_property
 from urllib.parse import urlsplit
 
 from satchel.errors import UsageError
-from satchel.targets import leads_up, without_dots
+from satchel.targets import leads_up, leaves, without_dots
 from uplink.gateway.accounts import Account
 from uplink.gateway.programs import Program
 from uplink.policy import Description, RequestKind, Signature, read_signature, verified
@@ -120,18 +120,28 @@ class BadTarget(UsageError):
     """A request names something outside of every service."""
 
 
-def service_path(path: str, *, signed: bool) -> str:
-    """Return the path of a target without `.` and `..`; a signed one stays. Raises BadTarget if a
-    server could read it as leading out of the folder of its service."""
-    found = path if signed else without_dots(path)
+def service_path(path: str) -> str:
+    """Return the path of a target without `.` and `..`. Raises BadTarget if a server could still
+    find some in it."""
+    found = without_dots(path)
     if leads_up(found):
         raise BadTarget("the target leads out of its folder", why="it has .. in it")
     return found
 
 
+def require_inside(path: str, prefix: str) -> None:
+    """Raise BadTarget if a server could read a path that has to stay as it is, since it is signed,
+    as one outside of its service."""
+    if leaves(path.partition("?")[0], prefix):
+        raise BadTarget("the target leads out of its folder", why="it has .. in it")
+
+
 def _path_of(address: str) -> str:
     """Return the path of an address in a header. Raises BadTarget as `service_path` does."""
-    return service_path(urlsplit(address).path, signed=True)
+    path = urlsplit(address).path
+    if leads_up(path):
+        raise BadTarget(f"{address[:80]} leads out of its folder", why="it has .. in it")
+    return path
 
 
 def _upstream_address(asked: UplinkRequest, address: str) -> str:
