@@ -14,7 +14,7 @@ from dataclasses import dataclass
 REFUSED, TAKEN, EITHER = "refused", "taken", "either"
 
 END = b"0\r\n\r\n"
-"""Of chunks."""
+"""The last chunk."""
 
 SMUGGLED = b"GET {root}smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n"
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The fronts of carried services, as curl, a browser and a WebSocket see them: real services behind
+"""The fronts of carried services, as curl, a browser and a WebSocket see them: real services with
 a real agent, whose carrier is cut as a move does it."""
 
 import base64

@@ -27,7 +27,7 @@ DECLARED = ("GET /", "PUT /notes")
 
 
 class Notes(BaseHTTPRequestHandler):
-    """Keeps what is put, and answers nothing while it is told to wait."""
+    """Keeps the notes that are put, and answers only when `answers` is set."""
 
     protocol_version = "HTTP/1.1"
     kept: dict[str, bytes]

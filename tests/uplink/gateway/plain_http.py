@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A program that sends exactly the bytes that a test says."""
+"""A program that sends the bytes of a test."""
 
 import base64
 import http.client
@@ -42,7 +42,7 @@ class Program:
         return self.say(head + (body or b""), method)
 
     def say(self, data: bytes, method: str = "GET") -> Said:
-        """Any bytes, and the answer; of status 0 where there is none."""
+        """Any bytes, and the answer; of status 0 if the connection ends."""
         if self._socket is None:
             self._socket = socket.create_connection(("127.0.0.1", self.port), 60)
         self._socket.sendall(data)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A service below /dav that answers everything and writes down what came, and uplink before it."""
+"""A service below /dav that answers everything and records the requests, and uplink before it."""
 
 import contextlib
 import threading

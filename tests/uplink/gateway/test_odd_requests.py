@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that few programs make of what is held and kept: uplink answers them as RFC 9110 says,
-and as the service does."""
+"""Rare requests for held and kept files: uplink answers them as RFC 9110 says, and as the service
+does."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ from tests.uplink.gateway.site import DavServer, Site, WsgiDav, as_second_writer
 pytestmark = requires("curl")
 
 BACKGROUND = f'background = ["{Path(os.path.realpath(sys.executable)).name}"]'
-"""Nobody waits for the uploads of this process."""
+"""Uploads of this process can wait."""
 
 
 @contextlib.contextmanager
@@ -189,7 +189,7 @@ RANGES = ("0-3", "5-", "-4", "99999-", "0-99999")
 
 
 def judged(method: str, said: Said) -> tuple[object, ...]:
-    """What must be the same with uplink and without."""
+    """Return the parts of an answer that uplink must not change."""
     told = said.headers
     body = said.body if said.status < 300 and method == "GET" else b""
     length = told.get("content-length") if (method, said.status) == ("HEAD", 200) else ""
@@ -236,7 +236,7 @@ class Pair:
             lines.append(f"Cache-Control: {draw.choice(('no-cache', 'no-store', 'max-age=0'))}")
         if method == "PROPFIND":
             lines = ["Depth: 0"]
-        if method == "DELETE":  # WsgiDAV tells no etag of what is uploaded: docs/uplink.md, limits
+        if method == "DELETE":  # WsgiDAV tells no etag after an upload: docs/uplink.md, limits
             lines = [line for line in lines if "etag" not in line]
         # WsgiDAV's etag is of the second and the size: no two files have one size.
         self.puts += method == "PUT"
