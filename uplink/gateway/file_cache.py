@@ -104,7 +104,7 @@ class FileCache:
                     self._write_entry(replace(kept, confirmed=0.0))
 
     def listed(self, service: str, account: str, told: ToldFiles) -> None:
-        """A service has listed files: ask it for those that differ from what is kept."""
+        """A service has listed files: ask it again for those that differ from kept ones."""
         with self._guard:
             for kept in list(self._kept.values()):
                 if (kept.service, kept.account) != (service, account) or not kept.confirmed:

@@ -165,7 +165,7 @@ class Gateway:
     def _dispatch(self, asked: UplinkRequest) -> None:
         reads = asked.kind in (RequestKind.READ, RequestKind.LISTING)
         if reads and allowed_age(asked.exchange.named, 1.0) <= 0 and asked.trusted is not None:
-            self._flush_near(asked, [asked.path])  # the service is to say what it has
+            self._flush_near(asked, [asked.path])  # then the service answers
         if asked.kind is RequestKind.READ:
             went = self._forwarding.read(asked)
         elif asked.kind is RequestKind.LISTING and asked.description.listing == "webdav":
@@ -198,7 +198,7 @@ class Gateway:
         return crawl
 
     def _holdable(self, asked: UplinkRequest) -> Condition | None:
-        """What the flush has to be refused without; None for an upload that cannot wait."""
+        """Return the condition of the flush; None for an upload that cannot wait."""
         account, size = asked.trusted, asked.exchange.size
         if account is None or size is None or not asked.program().automatic or "?" in asked.path:
             return None
@@ -311,7 +311,7 @@ class Gateway:
     def _changed(
         self, asked: UplinkRequest, paths: list[str], answer: ServiceAnswer | None
     ) -> None:
-        """What is known now. answer: None where it is not known whether anything has changed."""
+        """Note the effects of a change. answer: None if its outcome is unknown"""
         account, method = asked.account, asked.exchange.method
         if answer is not None and answer.status < 300 and method in ("LOCK", "UNLOCK", "DELETE"):
             self._note_lock(asked.service, plain(paths[0]), locked=method == "LOCK")
@@ -384,7 +384,7 @@ def _refuse_other_sites(exchange: HttpExchange) -> None:
 
 
 def _pieces(spool: Spool, incoming: IncomingBody) -> Iterator[bytes]:
-    """What was received and could not be held."""
+    """Yield the content of a body that could not be held."""
     with spool.path_of(incoming).open("rb") as file:
         while piece := file.read(PIECE):
             yield piece

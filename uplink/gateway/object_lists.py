@@ -111,7 +111,7 @@ class ObjectLists:
         return listing
 
     def _told(self, asked: UplinkRequest, objects: Iterable[tuple[str, bytes]]) -> None:
-        """The service has listed objects: it is asked for those that differ from what is kept."""
+        """The service has listed objects: ask it again for those that differ from kept ones."""
         place = asked.path.partition("?")[0].rstrip("/")
         tags = {f"{place}/{quote(key)}": _ETAG.search(text) for key, text in objects}
         files = {plain(path): (f'"{tag[1].decode()}"', None) for path, tag in tags.items() if tag}

@@ -46,7 +46,7 @@ def give_file(
     """Answer GET or HEAD with a file, or what its conditions and its range demand (RFC 9110).
 
     asked: headers of the request, with etags as `headers` has them. headers: of the file. body:
-    opens the content. Raises what that raises
+    opens the content, with its errors
     """
     named = {name.lower(): value for name, value in headers}
     etag, modified = named.get("etag", ""), read_date(named.get("last-modified"))

@@ -218,7 +218,7 @@ class RequestForwarder:
         return self._spool.pending_at(asked.service, account.name, path)
 
     def _give(self, asked: UplinkRequest, kept: CachedFile) -> None:
-        """Answer GET or HEAD with what is kept."""
+        """Answer GET or HEAD with a kept file."""
         headers = [(k, v) for k, v in kept.headers if k.lower() != "age"]
         headers.append(("Age", str(max(0, int(time.time() - kept.confirmed)))))
         named = self._asked_headers(asked)

@@ -28,7 +28,7 @@ def failed_condition(
 ) -> int | None:
     """Return the status that a condition demands in place of the method; None if all hold.
 
-    etag: of the file, strong; empty if there is no file. modified: in seconds since 1970, None if
+    etag: of the file, strong; empty if the path is free. modified: in seconds since 1970, None if
     it is not known
     """
     reads, at = method in ("GET", "HEAD"), None if modified is None else int(modified)
