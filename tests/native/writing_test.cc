@@ -303,6 +303,28 @@ TEST_F(Writing, AnImportIsToldWhatCouldNotBeWrittenBehindIt) {
   EXPECT_EQ(report.unclaimed, 0u);
 }
 
+// A write that began for one import and fails during the next one is not that one's error.
+TEST_F(Writing, AnImportIsNotToldWhatCouldNotBeWrittenBeforeIt) {
+  const std::string content = Noise(7, 16 * kMega);
+  CountedSource source(content);
+  CountedSource again(content);
+  std::atomic<int> failing{2};
+  Open([&](size_t bytes) {
+    const int mine = bytes > 0 ? failing-- : 0;
+    if (mine <= 0) return Status();
+    while (mine == 2 && again.read == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return Status::Make(Kind::kFull, "cannot write a pack", "for a test");
+  });
+  TableRoot root;
+  EXPECT_TRUE(store_->Import(&source, nullptr, nullptr, &root).Is(Kind::kFull));
+  const Status told = store_->Import(&again, nullptr, nullptr, &root);
+  ASSERT_TRUE(told.ok()) << told.ToString();
+  ExpectWhole(root, content);
+  EXPECT_TRUE(store_->Sync().ok());
+}
+
 TEST_F(Writing, AnImportThatIsStoppedLeavesTheStoreAsItWasAcknowledged) {
   Open([](size_t) { return Status(); });
   const std::string content = Noise(4, 32 * kMega);

@@ -25,7 +25,8 @@
 // kMostQueued bytes do, or while the thread that syncs has not taken up what waits for it. So
 // neither disk nor processors wait for the other before that. When one of these threads fails, all
 // of them rest until the next import or Sync, which tries again: what could not be written stays in
-// the queue. The error is told once: by an import that goes on, or else by that import or Sync.
+// the queue. The error is told once: by an import that goes on, or else by that Sync. An import is
+// told nothing of writes that were begun before it.
 //
 // When making things durable fails, nobody knows what is on disk (a second fsync after a failed
 // one tells nothing), so from then on every write is refused with that error until the store is
@@ -130,9 +131,9 @@ class Chunks final : public PageSource, public RecordSource {
   Status Write();
 
   // Instead of Write, for who puts much: has it written, and waits only as long as too much waits.
-  // The error may be that of what was put before. BeginWriteBehind, where that error is
-  // wanted, comes first, once.
-  Status BeginWriteBehind();
+  // The error may be that of earlier puts. An import calls BeginWriteBehind first, once: failed
+  // writes are tried again, and their error is forgotten.
+  void BeginWriteBehind();
   Status WriteBehind();
 
   // How much of what may wait for the disk does, 0 to about 1, in the queue of what is written
@@ -242,7 +243,8 @@ class Chunks final : public PageSource, public RecordSource {
   };
 
   // In writing.cc: by whom what is put is written, and who makes it durable.
-  Status SyncNow();
+  Status SyncNow(bool behind);
+  void Fail(const Status& status, uint64_t round) REQUIRES(mutex_);
   bool StartThread(std::thread* thread, void (Chunks::*body)()) REQUIRES(mutex_);
   void WriteInBackground();
   Status TellFailed() REQUIRES(mutex_);
@@ -291,7 +293,8 @@ class Chunks final : public PageSource, public RecordSource {
   CondVar wake_;                      // of the threads below
   CondVar written_;                   // a queued piece was written, or not; a Sync has begun
   bool stopping_ GUARDED_BY(mutex_) = false;
-  bool told_ GUARDED_BY(mutex_) = false;  // somebody was given `failed_`
+  bool told_ GUARDED_BY(mutex_) = false;   // somebody was given `failed_`
+  uint64_t round_ GUARDED_BY(mutex_) = 0;  // imports that began
   // From the first time that they are of use.
   std::thread syncer_ GUARDED_BY(mutex_);
   std::array<std::thread, 2> writers_ GUARDED_BY(mutex_);

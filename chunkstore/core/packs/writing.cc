@@ -32,9 +32,10 @@ Status Chunks::Write() {
   return Sync();
 }
 
-Status Chunks::BeginWriteBehind() {
+void Chunks::BeginWriteBehind() {
   const MutexLock lock(&mutex_);
-  return TakeFailed();
+  (void)TakeFailed();
+  ++round_;
 }
 
 Status Chunks::WriteBehind() {
@@ -136,9 +137,8 @@ void Chunks::SyncInBackground() {
     }
     if (stopping_ || !broken_.ok()) return;
     mutex_.Unlock();
-    Status status = SyncNow();
+    (void)SyncNow(/*behind=*/true);
     mutex_.Lock();
-    if (failed_.ok() && broken_.ok()) failed_ = std::move(status);
     written_.NotifyAll();
   }
 }
@@ -152,9 +152,14 @@ void Chunks::WriteInBackground() {
       wake_.Wait(&mutex_);
       continue;
     }
-    Status status = RunWrite(&write, /*behind=*/true);
-    if (failed_.ok()) failed_ = std::move(status);
+    const uint64_t round = round_;
+    Fail(RunWrite(&write, /*behind=*/true), round);
   }
+}
+
+// Notes the error of a thread, unless an import began since: it has the write tried again.
+void Chunks::Fail(const Status& status, uint64_t round) {
+  if (failed_.ok() && round == round_) failed_ = status;
 }
 
 Status Chunks::Flush() {
@@ -164,23 +169,27 @@ Status Chunks::Flush() {
 
 // What a thread could not write is an error also if it went well when it was tried again here.
 Status Chunks::Sync() {
-  Status status = SyncNow();
+  Status status = SyncNow(/*behind=*/false);
   const MutexLock lock(&mutex_);
   if (status.ok()) return TakeFailed();
+  Fail(status, round_);  // so that a write that is under way has nothing more to tell
   (void)TellFailed();
   return status;
 }
 
-// Only a Sync changes `syncing_`; others look things up in it meanwhile.
-Status Chunks::SyncNow() {
+// Only a Sync changes `syncing_`; others look things up in it meanwhile. A Sync behind notes its
+// error before the next Sync can begin, which would otherwise end well and leave the error.
+Status Chunks::SyncNow(bool behind) {
   const MutexLock one_at_a_time(&sync_mutex_);
   const MutexLock lock(&mutex_);
   SATCHEL_RETURN_IF_ERROR(broken_);
+  const uint64_t round = round_;
   std::swap(pending_, syncing_);
   written_.NotifyAll();
   const PackPosition end = writer_.end();
   if (Status status = WriteAllBefore(writer_.next_number()); !status.ok()) {
     TakeBack();
+    if (behind) Fail(status, round);
     return status;
   }
   const PendingSync pending = writer_.TakeUnsynced();

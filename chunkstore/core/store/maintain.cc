@@ -17,6 +17,7 @@
 #include "chunkstore/core/os/mutex.h"
 #include "chunkstore/core/os/workers.h"
 #include "chunkstore/core/packs/pack_scan.h"
+#include "chunkstore/core/store/holes.h"
 #include "chunkstore/core/store/store.h"
 
 namespace satchel {
@@ -245,6 +246,9 @@ class Verifier {
 // One prune; runs alone on the store.
 class Pruner {
  public:
+  // As MakeHoles.
+  using Punch = std::function<Status(uint32_t pack, PackUse* use, uint64_t* freed, uint64_t* left)>;
+
   Pruner(Chunks* chunks, const RefSet& keep, std::set<uint32_t> pinned, PruneReport* report)
       : chunks_(chunks), pinned_(std::move(pinned)), report_(report) {
     for (const auto& entry : keep.entries()) keep_.Insert(entry.ref.Cut(), {});
@@ -255,8 +259,7 @@ class Pruner {
     SATCHEL_RETURN_IF_ERROR(SumLive());
     for (const auto& [pack, size] : sizes) {
       if (pinned_.count(pack) != 0) continue;
-      const uint64_t garbage = size - std::min(size, live_[pack] + kPackHeaderSize);
-      if (live_[pack] == 0 || garbage * 4 >= size) rewrite_.insert(pack);
+      if (IsWorthRewriting(pack, size)) rewrite_.insert(pack);
     }
     return {};
   }
@@ -274,9 +277,10 @@ class Pruner {
 
   // `remove` is called for each pack as soon as nothing points to it: those of which nothing is
   // kept come first, and each of the others before the next one is copied, because there may be no
-  // room for all of them; one that there is no room for stays. When `progress` stops it, what is
-  // done stays done.
-  Status Run(const ProgressFn& progress, const std::function<Status(uint32_t)>& remove) {
+  // room for all of them. One for whose copy there is no room stays, and `punch` makes holes of its
+  // garbage. When `progress` stops it, what is done stays done. kFull: no room came of it.
+  Status Run(const ProgressFn& progress, const std::function<Status(uint32_t)>& remove,
+             const Punch& punch) {
     if (rewrite_.count(chunks_->end().pack) != 0) SATCHEL_RETURN_IF_ERROR(chunks_->EndPack());
     std::map<uint32_t, std::vector<Index::Entry>> move;  // by pack
     SATCHEL_RETURN_IF_ERROR(Sweep(&move));
@@ -289,18 +293,48 @@ class Pruner {
     const auto report = [&](uint64_t more) {
       return !progress || progress((done + more) * kBlockSize, total * kBlockSize);
     };
-    for (auto& [pack, entries] : move) {
-      if (chunks_->HasRoomFor(live_[pack])) {
+    for (size_t before = 0; before != move.size();) {
+      before = move.size();
+      for (auto each = move.begin(); each != move.end();) {
+        auto& [pack, entries] = *each;
+        if (!chunks_->HasRoomFor(live_[pack])) {
+          ++each;
+          continue;
+        }
         SATCHEL_RETURN_IF_ERROR(Move(&entries, report));
         SATCHEL_RETURN_IF_ERROR(remove(pack));
+        done += entries.size();
+        each = move.erase(each);
       }
-      done += entries.size();
-      entries = {};
     }
-    return {};
+    return MakeRoomIn(move, punch);
   }
 
  private:
+  // In the packs that cannot be copied.
+  Status MakeRoomIn(const std::map<uint32_t, std::vector<Index::Entry>>& packs,
+                    const Punch& punch) {
+    bool in_vain = packs.size() == rewrite_.size();  // no other pack went
+    bool full = false;
+    for (const auto& [pack, entries] : packs) {
+      PackUse use;  // the index has forgotten the others
+      for (const Index::Entry& entry : entries) use.kept.push_back(entry.value);
+      uint64_t left = 0;
+      SATCHEL_RETURN_IF_ERROR(punch(pack, &use, &report_->bytes_in_holes, &left));
+      full = full || IsWorthRewriting(pack, left);
+    }
+    in_vain = in_vain && report_->bytes_in_holes == 0;
+    if (!full || !in_vain) return {};
+    return Status::Make(Kind::kFull, "cannot give anything back to the disk",
+                        "it has no room for a copy of the chunks of a pack that are kept");
+  }
+
+  // `size`: bytes of the pack on the disk.
+  bool IsWorthRewriting(uint32_t pack, uint64_t size) {
+    const uint64_t garbage = size - std::min(size, live_[pack] + kPackHeaderSize);
+    return live_[pack] == 0 || garbage * 4 >= size;
+  }
+
   bool Kept(const ChunkRef& ref) const { return keep_.Find(ref.Cut()) != nullptr; }
 
   // Bytes of each pack that are kept; of a frame, the part of its chunks that are.
@@ -468,12 +502,20 @@ Status Store::Prune(const std::vector<TableRoot>& keep, const std::vector<const 
     chunks->reader()->Forget(pack);
     return env_->Remove(PackPath(pack));
   };
-  SATCHEL_RETURN_IF_ERROR(pruner.Run(progress, remove));
+  const auto punch = [this, chunks = chunks_.get(), &sizes](uint32_t pack, PackUse* use,
+                                                            uint64_t* freed, uint64_t* left) {
+    chunks->reader()->Forget(pack);
+    std::unique_ptr<File> file;
+    SATCHEL_RETURN_IF_ERROR(env_->Open(PackPath(pack), OpenMode::kReadWrite, &file));
+    return MakeHoles(file.get(), use, sizes[pack], freed, left);
+  };
+  SATCHEL_RETURN_IF_ERROR(pruner.Run(progress, remove, punch));
   SATCHEL_RETURN_IF_ERROR(env_->SyncDir(PacksPath()));
 
   sizes.clear();
   SATCHEL_RETURN_IF_ERROR(PackSizes(&sizes));
   for (const auto& [pack, size] : sizes) report->bytes_after += size;
+  report->bytes_after -= std::min(report->bytes_after, report->bytes_in_holes);
   if (progress) (void)progress(report->bytes_before, report->bytes_before);
   return {};
 }

@@ -6,101 +6,16 @@
 //
 //   - what lies behind the index's end, which was never acknowledged
 //   - packs of which nothing is kept
-//   - what lies between records that are kept, as holes
+//   - what lies between records that are kept, as holes (holes.h)
 //
-// The index stays as it is, and a crash may leave it so. So no chunk that it still has may look as
-// if it were here: one whose record or frame has no header where the index says is not
-// (Chunks::Confirm). Therefore the headers in a hole are zero, durably, before the rest of it goes.
-#include <algorithm>
-#include <cstring>
+// The index stays as it is, and a crash may leave it so.
 #include <map>
-#include <utility>
 #include <vector>
 
-#include "chunkstore/core/format/frame.h"
+#include "chunkstore/core/store/holes.h"
 #include "chunkstore/core/store/store.h"
 
 namespace satchel {
-namespace {
-
-constexpr uint64_t kWorthAHole = 4096;  // bytes: less may free no block of the disk
-
-struct Range {
-  uint32_t begin;
-  uint32_t end;
-};
-
-bool Before(const Location& a, const Location& b) { return a.offset < b.offset; }
-
-// What the index has in one pack.
-struct PackUse {
-  std::vector<Location> kept;  // those in one frame may be several
-  std::vector<Location> others;
-};
-
-Status ZeroHeaders(File* file, const std::vector<Location>& others,
-                   const std::vector<Range>& holes) {
-  constexpr char kZeros[kRecordHeaderSize] = {};
-  auto hole = holes.begin();
-  for (const Location& at : others) {
-    while (hole != holes.end() && hole->end <= at.offset) ++hole;
-    if (hole == holes.end()) break;
-    if (at.offset < hole->begin) continue;
-    const size_t size = at.in_frame() ? kFrameHeaderSize : kRecordHeaderSize;
-    SATCHEL_RETURN_IF_ERROR(file->WriteAt(at.offset, kZeros, size));
-  }
-  return file->Sync();
-}
-
-// Where what is kept at `at` ends. Of a frame the index has that rounded up, to within the header
-// of what follows; behind one that is damaged nobody can tell, and nothing is touched.
-Status EndOf(File* file, const Location& at, uint64_t* end) {
-  *end = uint64_t{at.offset} + at.size();
-  if (!at.in_frame()) return {};
-  FrameHeader header;
-  size_t got = 0;
-  SATCHEL_RETURN_IF_ERROR(file->ReadAt(at.offset, sizeof header, &header, &got));
-  const bool whole = got == sizeof header && header.magic == kFrameMagic;
-  const bool known = whole && FrameLength(header.length) == at.length;
-  *end = known ? uint64_t{at.offset} + kFrameHeaderSize + header.length : UINT64_MAX;
-  return {};
-}
-
-// Between what is kept, up to `end`.
-Status FindHoles(File* file, std::vector<Location>* kept, uint64_t end, std::vector<Range>* holes) {
-  std::sort(kept->begin(), kept->end(), Before);
-  uint64_t at = kPackHeaderSize;
-  const auto add = [&](uint64_t until) {
-    if (until < at || until - at < kWorthAHole) return;
-    holes->push_back({static_cast<uint32_t>(at), static_cast<uint32_t>(until)});
-  };
-  uint64_t next = 0;
-  for (const Location& each : *kept) {
-    if (each.offset < at) continue;  // in the same frame as the one before
-    add(each.offset);
-    SATCHEL_RETURN_IF_ERROR(EndOf(file, each, &next));
-    at = std::max(at, next);
-  }
-  add(end);
-  return {};
-}
-
-Status MakeHoles(File* file, PackUse* use, uint64_t end, uint64_t* freed) {
-  std::vector<Range> holes;
-  SATCHEL_RETURN_IF_ERROR(FindHoles(file, &use->kept, end, &holes));
-  if (holes.empty()) return {};
-  std::sort(use->others.begin(), use->others.end(), Before);
-  SATCHEL_RETURN_IF_ERROR(ZeroHeaders(file, use->others, holes));
-  for (const Range& hole : holes) {
-    const Status status = file->PunchHole(hole.begin, hole.end - hole.begin);
-    if (status.Is(Kind::kUnsupported)) return {};
-    SATCHEL_RETURN_IF_ERROR(status);
-    *freed += hole.end - hole.begin;
-  }
-  return file->Sync();
-}
-
-}  // namespace
 
 Status Store::RemoveDead(const std::vector<TableRoot>& keep, uint64_t* freed) {
   if (access_ != Access::kRelieve) {
@@ -138,7 +53,8 @@ Status Store::RemoveDead(Chunks* chunks, const std::vector<TableRoot>& keep, uin
     }
     std::unique_ptr<File> file;
     SATCHEL_RETURN_IF_ERROR(outside_->Open(PackPath(pack), OpenMode::kReadWrite, &file));
-    SATCHEL_RETURN_IF_ERROR(MakeHoles(file.get(), &use, size, freed));
+    uint64_t left = 0;
+    SATCHEL_RETURN_IF_ERROR(MakeHoles(file.get(), &use, size, freed, &left));
   }
   SATCHEL_RETURN_IF_ERROR(CutAfter(outside_, seen_));
   return outside_->SyncDir(PacksPath());

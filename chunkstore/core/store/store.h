@@ -58,7 +58,8 @@ struct PruneReport {
   uint64_t kept = 0;     // chunks
   uint64_t removed = 0;  // chunks
   uint64_t bytes_before = 0;
-  uint64_t bytes_after = 0;  // of packs
+  uint64_t bytes_after = 0;     // of packs, without the holes that it made
+  uint64_t bytes_in_holes = 0;  // given back in packs for whose copy there was no room
 };
 
 struct EvictReport {
@@ -141,7 +142,8 @@ class Store {
   // Removes chunks that are not reachable from `keep`, from a young root or from an attached one
   // (see in_use). Packs that the `maps` or attached ones point into stay as they are. A page under
   // `keep` that is not here is kMissing and nothing is removed, unless `partial` says that this
-  // store is a cache. `dry_run`: changes nothing, and tells what would be.
+  // store is a cache. `dry_run`: changes nothing, and tells what would be. kFull: nothing could be
+  // given back, because the disk has no room for copies and no holes.
   Status Prune(const std::vector<TableRoot>& keep, const std::vector<const BlockMap*>& maps,
                bool partial, bool dry_run, const ProgressFn& progress, PruneReport* report);
 

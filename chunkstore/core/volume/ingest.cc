@@ -71,7 +71,7 @@ class Ingest : private PageSink {
       : chunks_(chunks), plan_(plan), workers_(plan.total), rewriter_(chunks, this, plan.start) {}
 
   Status Run(const ProgressFn& progress, TableRoot* root) {
-    if (plan_.bulk) SATCHEL_RETURN_IF_ERROR(chunks_->BeginWriteBehind());
+    if (plan_.bulk) chunks_->BeginWriteBehind();
     SATCHEL_RETURN_IF_ERROR(workers_.Run([this] { return Work(); }, progress));
     SATCHEL_RETURN_IF_ERROR(rewriter_.Finish(root));
     SATCHEL_RETURN_IF_ERROR(chunks_->Append(std::move(pages_)));
