@@ -8,12 +8,11 @@ import logging
 import threading
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from homeserver.home import Home
 from homeserver.shares import Shares
-from media import SealKeys, eject_media, mounted_media
+from media import SealKeys, eject_media, find_media, mounted_media
 from satchel.errors import NotFoundError, SatchelError
 from wire import CachedView, Page, View
 
@@ -91,13 +90,13 @@ class HomeView:
         }
 
     def eject(self, uuid: str) -> None:
-        """Write out a medium, and unmount it. Any thread. Raises NotFoundError, and what
-        eject_media raises."""
+        """Write out a medium, and unmount it. Any thread. Raises NotFoundError, MediaCloned,
+        and the errors of eject_media."""
         keys = self._home.settings.media_keys
-        root = next((row["path"] for row in mounted_media(keys) if row["uuid"] == uuid), None)
-        if root is None:
+        roots = [row["path"] for row in mounted_media(keys) if row["uuid"] == uuid]
+        if not roots:
             raise NotFoundError(f"no medium {uuid[:80]} is mounted")
-        eject_media(Path(root), keys)
+        eject_media(find_media(uuid), keys)
         self._media.forget()
 
 

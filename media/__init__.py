@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from media.medium import Generation, Layout, Media, MediaCheckpoint, MediaReport, media_uuid
     from media.mounts import (
         MediaBusy,
+        MediaCloned,
         MediaInClear,
         await_media,
         find_media,
@@ -69,6 +70,7 @@ __all__ = [
     "Media",
     "MediaBusy",
     "MediaCheckpoint",
+    "MediaCloned",
     "MediaInClear",
     "MediaReport",
     "MediaRevoked",

@@ -15,7 +15,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,15 +48,29 @@ class MediaBusy(ConflictError):
     """Another program uses the medium."""
 
 
+class MediaCloned(ConflictError):
+    """Two mounted media have one UUID."""
+
+    def __init__(self, uuid: str, places: Sequence[Path]) -> None:
+        super().__init__(
+            f"several media with the UUID {uuid} are mounted",
+            why=f"at {' and at '.join(str(place) for place in places)}; one is a copy of the other",
+            fix="unmount one, or name the path; to make a copy a medium of its own, remove its "
+            "folder `satchel` and run `satchel-home media init`",
+        )
+        self.places = tuple(places)
+
+
 class MediaInClear(AccessError):
-    """A plugged-in medium is not sealed, and its use was not allowed."""
+    """A plugged-in medium is not sealed."""
 
 
 def find_media(place: str) -> Path:
-    """The folder that a path, a UUID or a block device stands for. Raises MediaNotFound."""
+    """The folder that a path, a UUID or a block device stands for. Raises MediaNotFound, and
+    MediaCloned if several media have that UUID."""
     path = Path(place)
     if _UUID.fullmatch(place):
-        root = next((root for root in _mounted() if _uuid_at(root) == place), None)
+        root = _only(place, _media_of(place))
     elif path.is_block_device():
         root = _mounted_from(path)
     elif path.is_dir():
@@ -91,11 +105,14 @@ def await_media(place: str, seconds: float = MOUNT_SECONDS) -> Path | None:
 
 
 def mounted_media(keys: SealKeys | None = None) -> list[dict[str, Any]]:
-    """Every medium that is mounted: uuid, path, newest generation, free bytes."""
+    """Every medium that is mounted: uuid, path, newest generation, free bytes, and the paths of
+    other media with its UUID (copies)."""
     rows: list[dict[str, Any]] = []
     for root in _mounted():
-        if _uuid_at(root) is None:
+        uuid = _uuid_at(root)
+        if uuid is None:
             continue
+        copies = [str(other) for other in _media_of(uuid) if not _same(root, other)]
         try:
             with Media.open(root, keys) as media:
                 rows.append(
@@ -105,6 +122,7 @@ def mounted_media(keys: SealKeys | None = None) -> list[dict[str, Any]]:
                         "generation": media.newest,
                         "checkpoints": len(media.checkpoints()),
                         "free_bytes": media.free_bytes(),
+                        "copies": copies,
                     }
                 )
         except SatchelError as error:
@@ -113,8 +131,13 @@ def mounted_media(keys: SealKeys | None = None) -> list[dict[str, Any]]:
 
 
 def require_sealed(root: Path, keys: SealKeys) -> list[MediaCheckpoint]:
-    """The checkpoints on a medium that is used because it was plugged in, and not because a person
-    named it. One in clear is not opened. Raises MediaInClear, and as Media.open does."""
+    """Return the checkpoints on a medium that is used because it was plugged in, and not because a
+    person named it. Raises MediaInClear if it is not sealed, MediaCloned if another medium with its
+    UUID is mounted, and the errors of Media.open."""
+    uuid = _uuid_at(root)
+    others = [other for other in _media_of(uuid) if not _same(root, other)] if uuid else []
+    if uuid and others:
+        raise MediaCloned(uuid, [root, *others])
     if seal_at(root, keys) is None:
         raise MediaInClear(
             f"the medium at {root} is not used by itself",
@@ -169,6 +192,29 @@ def _mounted() -> Iterator[Path]:
             continue
         if ours:
             yield mount.root
+
+
+def _media_of(uuid: str) -> list[Path]:
+    """Return the mount points of media of that UUID, one for each medium."""
+    found: list[Path] = []
+    for root in _mounted():
+        if _uuid_at(root) == uuid and not any(_same(root, other) for other in found):
+            found.append(root)
+    return found
+
+
+def _same(root: Path, other: Path) -> bool:
+    """Whether two paths lead to one medium, by different mounts or by one."""
+    try:
+        return (root / "satchel").samefile(other / "satchel")
+    except OSError:
+        return False
+
+
+def _only(uuid: str, roots: Sequence[Path]) -> Path | None:
+    if len(roots) > 1:
+        raise MediaCloned(uuid, roots)
+    return roots[0] if roots else None
 
 
 def _mounted_from(device: Path) -> Path | None:

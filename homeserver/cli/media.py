@@ -34,7 +34,7 @@ from media import (
 from satchel.errors import IntegrityError, UsageError
 from satchel.progress import Progress
 
-MOUNTED = ("uuid", "path", "generation", "checkpoints", "free_bytes")
+MOUNTED = ("uuid", "path", "generation", "checkpoints", "free_bytes", "copies")
 LOGGED = ("service", "checkpoint", "operation", "created", "logged")
 ON_MEDIUM = (*LOGGED, "generations", "whole", "left_out", "pieces")
 

@@ -288,6 +288,32 @@ def test_a_medium_is_found_by_its_uuid_and_ejected(tmp_path: Path, program: Prog
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(root)], check=True)
 
 
+@requires("root", "mount")
+def test_a_copy_of_a_medium_is_not_taken_for_it(tmp_path: Path, program: Program) -> None:
+    roots = [tmp_path / "stick", tmp_path / "copy"]
+    program.json("init")
+    with tmpfs(roots[0]), tmpfs(roots[1]):
+        uuid = program.json("media", "init", roots[0])["uuid"]
+        again = tmp_path / "again"
+        again.mkdir()
+        subprocess.run(["mount", "--bind", str(roots[0]), str(again)], check=True)
+        try:
+            assert find_media(uuid) == roots[0]
+        finally:
+            subprocess.run(["umount", str(again)], check=True)
+        shutil.copytree(roots[0] / "satchel", roots[1] / "satchel")
+        for command in (("sync", uuid), ("ls", uuid), ("eject", uuid), ("plugged", roots[1])):
+            if command[0] == "plugged":
+                (tmp_path / "config/satchel").mkdir(parents=True, exist_ok=True)
+                (tmp_path / "config/satchel/home.toml").write_text("plugged-sync = true\n")
+            why = program.fails(5, "media", *command)["why"]
+            assert str(roots[0]) in why
+            assert str(roots[1]) in why
+        rows = [row for row in program.json("media", "ls") if row["uuid"] == uuid]
+        assert [row["path"] for row in rows] == [str(root) for root in roots]
+        assert [row["copies"] for row in rows] == [[str(roots[1])], [str(roots[0])]]
+
+
 def test_a_sealed_medium_gets_another_key(tmp_path: Path, media: Path, program: Program) -> None:
     root = tmp_path / "a stick"
     root.mkdir()
