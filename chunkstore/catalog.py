@@ -3,7 +3,8 @@
 """Names given to volumes: one small JSON file for each version, in names/ of the store's folder.
 
 ```json
-{"name": "debian", "created": "2026-01-31T12:00:00.000000+00:00", "root": {...}, "meta": {}}
+{"name": "debian", "serial": 1, "created": "2026-01-31T12:00:00.000000+00:00", "root": {...},
+ "meta": {}}
 ```
 
 A name may have many versions. `debian` is the newest, `debian@1f2e3d4c` one of them.
@@ -26,7 +27,7 @@ from chunkstore.store import Store
 from chunkstore.table import TableRoot
 from satchel.files import sync_folder, write_durably
 from satchel.names import check_name
-from satchel.timestamps import format_timestamp, timestamp_after
+from satchel.timestamps import format_timestamp, timestamp_now
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +40,9 @@ _LABEL = re.compile(r"([a-z0-9-]+)@([0-9a-f]{8})")
 class CatalogEntry:
     """A version of a named volume.
 
-    version: 8 hex digits. created: when it got its name, ISO 8601 in UTC
+    version: 8 hex digits. created: when it got its name, by the clock, ISO 8601 in UTC
     meta: what the giver of the name wrote beside it; strings, numbers and the like
+    serial: the number of this entry among all of the store; 0 in an older entry, without one
     """
 
     name: str
@@ -48,6 +50,7 @@ class CatalogEntry:
     root: TableRoot
     created: str
     meta: Mapping[str, Any] = field(default_factory=dict)
+    serial: int = 0
 
     @property
     def label(self) -> str:
@@ -77,12 +80,15 @@ class Catalog:
     ) -> CatalogEntry:
         """Make this the newest version of a volume of that name, new or not. Raises BadName.
 
-        created: if it is not said now, or just behind the newest where the clock was put back since
+        created: by default now. A clock that was wrong does not matter: the serial tells the order.
         """
         check_name(name, "volume")
-        moment = format_timestamp(created) if created else self._now(name)
+        moment = format_timestamp(created) if created else timestamp_now()
+        entries, _ = _survey(self._paths())
+        serial = 1 + max((entry.serial for entry in entries), default=0)
         document = {
             "name": name,
+            "serial": serial,
             "created": moment,
             "root": root.to_json(),
             "meta": dict(meta or {}),
@@ -92,7 +98,7 @@ class Catalog:
         self._folder.mkdir(exist_ok=True)
         sync_folder(self._folder.parent)
         write_durably(self._folder / f"{name}@{version}.json", data)
-        return CatalogEntry(name, version, root, moment, dict(meta or {}))
+        return CatalogEntry(name, version, root, moment, dict(meta or {}), serial)
 
     def get(self, label: str) -> CatalogEntry:
         """The newest version of NAME, or that one of NAME@VERSION. Raises NameNotFound, BadName,
@@ -120,7 +126,7 @@ class Catalog:
     def newest_of(self, size: int) -> TableRoot | None:
         """The volume of that many bytes that got its name last: what another one may be like."""
         alike = [entry for entry in self.list() if entry.root.size == size]
-        return max(alike, key=lambda entry: entry.created).root if alike else None
+        return max(alike, key=_order).root if alike else None
 
     def remove(self, label: str) -> list[str]:
         """Take every version of NAME away, or that one of NAME@VERSION, damaged or not; the chunks
@@ -166,11 +172,6 @@ class Catalog:
         newest = {entry.name: entry for entry in self.readable()}
         return [newest[name] for name in sorted(newest)]
 
-    def _now(self, name: str) -> str:
-        """Now, but later than every version of the name that can be read."""
-        entries, _ = _survey(self._folder.glob(f"{name}@*.json"))
-        return timestamp_after(entry.created for entry in entries)
-
     def _paths(self) -> Iterable[Path]:
         return self._folder.glob("*.json")
 
@@ -196,7 +197,11 @@ def _read_each(paths: Iterable[Path]) -> list[CatalogEntry]:
 
 
 def _sorted(entries: Iterable[CatalogEntry]) -> list[CatalogEntry]:
-    return sorted(entries, key=lambda entry: (entry.created, entry.version))
+    return sorted(entries, key=_order)
+
+
+def _order(entry: CatalogEntry) -> tuple[int, str, str]:
+    return entry.serial, entry.created, entry.version
 
 
 def _read(path: Path) -> CatalogEntry | None:
@@ -215,7 +220,8 @@ def _read(path: Path) -> CatalogEntry | None:
             raise ValueError(f"it names {document['name']!r}")
         root = TableRoot.from_json(document["root"])
         created = datetime.fromisoformat(document["created"]).isoformat(timespec="microseconds")
-        return CatalogEntry(label[1], label[2], root, created, dict(document["meta"]))
+        serial = int(document.get("serial", 0))
+        return CatalogEntry(label[1], label[2], root, created, dict(document["meta"]), serial)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, StoreUsage) as error:

@@ -167,9 +167,10 @@ class Manifest:
         return self.freshness.epoch if self.freshness else 0
 
     @property
-    def age(self) -> tuple[OperationNumber, str]:
-        """What sorts the checkpoints of a service, the newest last."""
-        return self.operation, self.created
+    def age(self) -> tuple[OperationNumber, int, str]:
+        """Return the key that sorts the checkpoints of a service, the newest last. The moment
+        counts only in checkpoints without an epoch: the clock may have jumped."""
+        return self.operation, self.epoch, self.created
 
     def roots(self) -> list[TableRoot]:
         """Every table of the checkpoint: what is needed first comes first, the volumes by name."""

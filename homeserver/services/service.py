@@ -62,7 +62,7 @@ from satchel.ids import CheckpointId, OperationNumber
 from satchel.progress import Progress, silent
 from satchel.retention import RetentionPolicy, select
 from satchel.spans import Spans
-from satchel.timestamps import timestamp_after
+from satchel.timestamps import timestamp_now
 from wire import HOME_REPLICA, STATEMENT_NAMESPACE, Identity, SignedStatement, Statement
 
 logger = logging.getLogger(__name__)
@@ -397,7 +397,7 @@ class Service:
     ) -> Checkpoint:
         """Called with `_life`."""
         latest = self.shelf.latest()
-        created = timestamp_after([latest.created] if latest else [])
+        created = timestamp_now()
         manifest = Manifest(
             service=self.name,
             parent=parent.id if parent else None,

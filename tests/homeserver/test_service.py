@@ -378,11 +378,12 @@ def test_the_newest_checkpoint_is_the_newest_also_after_the_clock_was_put_back(
     service = bench.running()
     with monkeypatch.context() as ahead:
         moment = "2100-01-01T00:00:00.000000+00:00"
-        ahead.setattr("homeserver.services.service.timestamp_after", lambda made: moment)
+        ahead.setattr("homeserver.services.service.timestamp_now", lambda: moment)
         first = service.checkpoint().manifest
     second = service.checkpoint().manifest
     assert (second.operation, second.parent) == (first.operation, first.id)
     assert service.shelf.latest() == second
+    assert second.created < moment
 
 
 def test_a_checkpoint_that_finds_no_room_changes_nothing(

@@ -42,7 +42,7 @@ def test_the_newest() -> None:
 
 def test_the_newest_of_each_day_that_has_one() -> None:
     morning = [day - timedelta(hours=6) for day in days(0, 1, 5, 9)]
-    versions = [*morning, *days(0, 5)]
+    versions = sorted([*morning, *days(0, 5)])
     assert kept(versions, daily=3) == [morning[3], *days(5), morning[1]]
     assert kept(versions, daily=-1) == [morning[3], *days(5), morning[1], *days(0)]
 
@@ -97,6 +97,7 @@ def test_whatever_is_kept() -> None:
         versions = [
             START + timedelta(hours=dice.randrange(3000)) for _ in range(dice.randrange(50))
         ]
+        versions.sort()
         last, daily, monthly = (dice.randrange(8) for _ in range(3))
         chosen = select(
             versions, lambda t: t, RetentionPolicy(last=last, daily=daily, monthly=monthly)
@@ -109,3 +110,22 @@ def test_whatever_is_kept() -> None:
         there = {v.date() for v in versions}
         assert len(kept_days) == len(set(kept_days)) == min(daily, len(there))
         assert sum("last" in why for _, why in chosen) == min(last, len(versions))
+
+
+@pytest.mark.parametrize(
+    "wrong", [datetime(2098, 5, 1, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)]
+)
+def test_a_clock_that_was_wrong_once_costs_no_good_day(wrong: datetime) -> None:
+    good = days(0, 1, 2, 3)
+    versions = [*good[:2], wrong, *good[2:]]
+    assert kept(versions, daily=4) == list(reversed(good))
+    assert kept(versions, last=3) == [good[3], good[2], wrong]
+    assert kept([*good, wrong], daily=4) == [wrong, *reversed(good[:3])]
+
+
+def test_the_hour_that_comes_twice_keeps_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    summer = datetime(2025, 10, 26, 0, 30, tzinfo=UTC)
+    versions = [summer, summer + timedelta(hours=1)]
+    assert kept(versions, hourly=2) == versions[::-1]
