@@ -6,6 +6,9 @@
 order and the change times from the file system that it copies from, so two runs differ.) The same
 tree gives the same bytes.
 
+debugfs reads a command from a line and ends it at a newline or a carriage return. A name or a link
+with one of these gets another one of the same length, and its bytes are put in place afterwards.
+
 There is no journal: a machine's disk is only ever used together with the RAM that goes with it, so
 nothing is recovered from a half-written disk, and a journal would be more blocks to carry. No
 checksums of metadata either: every block is a chunk that has a SHA-256.
@@ -14,7 +17,10 @@ checksums of metadata either: every block is a chunk that has a SHA-256.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
+import re
+import struct
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -29,7 +35,15 @@ INODE_BYTES = 16384
 """One inode for so many bytes of disk."""
 
 _SBIN = "/usr/sbin:/sbin"
-_REFUSED = '"\n\0'
+_LINE_ENDS = ("\n", "\r")
+_LINE_LIMIT = 8000
+"""Bytes of a command; debugfs has a buffer of 8192."""
+_ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+_FAST_LINK = 60
+"""A link to a shorter path is in the inode."""
+_INODE_BLOCKS = 40
+"""Where it is there."""
+_RECORD = struct.Struct("<IHB")
 
 
 class FileSystemBroken(SatchelError):
@@ -41,7 +55,7 @@ def write_ext4(disk: Path, size: int, tree: Mapping[str, Entry], scratch: Path, 
 
     tree: every folder that its entries are in is there, before them. scratch: a folder for
     temporary files. now: seconds since 1970, the time of everything that has no other. Raises
-    CapacityError when the file system is too small, UsageError for a path that debugfs cannot take.
+    CapacityError when the file system is too small, UsageError for a path that no file system takes.
     """
     with disk.open("xb") as file:
         file.truncate(size)
@@ -51,9 +65,14 @@ def write_ext4(disk: Path, size: int, tree: Mapping[str, Entry], scratch: Path, 
     _run(argv, now)
     script, values = scratch / "debugfs", scratch / "values"
     values.mkdir()
+    names = _StandIns(tree)
     with script.open("w", encoding="utf-8", errors="surrogateescape") as file:
-        file.writelines(f"{command}\n" for command in _commands(tree, values))
+        for command in _commands(tree, names, values):
+            if len(command.encode("utf-8", "surrogateescape")) > _LINE_LIMIT:
+                raise _impossible(command, "its path is too long")
+            file.write(f"{command}\n")
     _run(["debugfs", "-w", "-f", str(script), str(disk)], now)
+    names.replace(disk)
     _run(["e2fsck", "-f", "-n", str(disk)], now)
 
 
@@ -82,14 +101,115 @@ def copy_sparse(disk: Path, target: Path) -> None:
     _run(["cp", "--sparse=always", str(disk), str(target)], 0)
 
 
-def _commands(tree: Mapping[str, Entry], values: Path) -> Iterator[str]:
+class _StandIns:
+    """Names and links that debugfs cannot be told, and what it is told in place of them."""
+
+    def __init__(self, tree: Mapping[str, Entry]) -> None:
+        self._names: dict[tuple[str, str], str] = {}  # by folder, as debugfs knows it, and name
+        self._links: dict[str, str] = {}  # targets, by path as debugfs knows it
+        self._taken: set[str] = set(tree) if any(map(_ends_line, tree)) else set()
+        self._candidates: dict[tuple[str, int], Iterator[str]] = {}
+
+    def path(self, path: str) -> str:
+        """The path as debugfs is told it."""
+        if not _ends_line(path):
+            return path
+        told, real = "", ""
+        for name in path.split("/")[1:]:
+            real += f"/{name}"
+            told += f"/{self._name(told, real) if _ends_line(name) else name}"
+        return told
+
+    def target(self, path: str, target: str) -> str:
+        """The target of the link at `path`, as debugfs is told it."""
+        if not _ends_line(target):
+            return target
+        self._links[path] = target
+        return "x" * len(_bytes(target))
+
+    def _name(self, folder: str, real: str) -> str:
+        parent, _, name = real.rpartition("/")
+        length = len(_bytes(name))
+        known = self._names.get((folder, name))
+        if known is not None:
+            return known
+        words = itertools.product(_ALPHABET, repeat=length)
+        candidates = self._candidates.setdefault((folder, length), map("".join, words))
+        free = next((one for one in candidates if f"{parent}/{one}" not in self._taken), None)
+        if free is None:
+            raise _impossible(real, "there are too many names like it in its folder")
+        self._names[folder, name] = free
+        return free
+
+    def replace(self, disk: Path) -> None:
+        """Put the real names and targets into the file system."""
+        if not self._names and not self._links:
+            return
+        links = [
+            (_place_of_link(disk, path, target), target) for path, target in self._links.items()
+        ]
+        folders: dict[str, dict[bytes, bytes]] = {}
+        for (folder, name), told in self._names.items():
+            folders.setdefault(folder, {})[_bytes(told)] = _bytes(name)
+        blocks = [(_blocks(disk, folder or "/"), names) for folder, names in folders.items()]
+        with disk.open("r+b") as file:  # all places are known: a path leads nowhere from here on
+            for place, target in links:
+                file.seek(place)
+                file.write(_bytes(target))
+            for numbers, names in blocks:
+                for number in numbers:
+                    file.seek(number * BLOCK_SIZE)
+                    data = _renamed(file.read(BLOCK_SIZE), names)
+                    file.seek(number * BLOCK_SIZE)
+                    file.write(data)
+
+
+def _place_of_link(disk: Path, path: str, target: str) -> int:
+    """The offset of a link's target on the disk."""
+    if len(_bytes(target)) >= _FAST_LINK:
+        return _blocks(disk, path)[0] * BLOCK_SIZE
+    said = _run(["debugfs", "-R", f"imap {_quoted(path)}", str(disk)], 0)
+    found = re.search(r"located at block (\d+), offset 0x([0-9a-f]+)", said)
+    if not found:
+        raise FileSystemBroken("debugfs does not tell where an inode is", why=said[:200])
+    return int(found[1]) * BLOCK_SIZE + int(found[2], 16) + _INODE_BLOCKS
+
+
+def _blocks(disk: Path, path: str) -> list[int]:
+    said = _run(["debugfs", "-R", f"blocks {_quoted(path)}", str(disk)], 0)
+    return [int(number) for number in said.split()]
+
+
+def _renamed(block: bytes, names: Mapping[bytes, bytes]) -> bytes:
+    """A block of a folder with other names of the same lengths."""
+    data, at = bytearray(block), 0
+    while at + _RECORD.size < len(data):
+        _, length, size = _RECORD.unpack_from(data, at)
+        name = bytes(data[at + 8 : at + 8 + size])
+        data[at + 8 : at + 8 + size] = names.get(name, name)
+        if length < 8:
+            break
+        at += length
+    return bytes(data)
+
+
+def _ends_line(text: str) -> bool:
+    return any(end in text for end in _LINE_ENDS)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _commands(tree: Mapping[str, Entry], names: _StandIns, values: Path) -> Iterator[str]:
     """What debugfs is told. It makes things in the folder that it is in, by their bare name.
 
     values: where what it reads extended attributes from is put.
     """
     here = "/"
     links: dict[int, list[str]] = {}
-    for path, entry in tree.items():
+    for real, entry in tree.items():
+        path = names.path(real)
         parent, name = path.rsplit("/", 1)
         if (parent or "/") != here:
             here = parent or "/"
@@ -99,12 +219,13 @@ def _commands(tree: Mapping[str, Entry], values: Path) -> Iterator[str]:
         if entry.kind is Kind.FOLDER:
             yield f"mkdir {_quoted(name)}"
         elif entry.kind is Kind.LINK:
-            yield f"symlink {_quoted(name)} {_quoted(entry.target)}"
+            yield f"symlink {_quoted(name)} {_quoted(names.target(path, entry.target))}"
         elif len(same) > 1:
             yield f"link {_quoted(same[0])} {_quoted(name)}"
         else:
             yield f"write {_quoted(str(entry.content))} {_quoted(name)}"
-    for path, entry in tree.items():
+    for real, entry in tree.items():
+        path = names.path(real)
         if entry.kind is Kind.FILE and path != links[id(entry)][0]:
             continue
         yield from _attributes(path, entry, len(links[id(entry)]))
@@ -127,9 +248,15 @@ def _attributes(path: str, entry: Entry, links: int) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    if any(character in text for character in _REFUSED):
-        raise UsageError(f"cannot put {text[:200]!r} into a file system", why="of its characters")
-    return f'"{text}"'
+    """A word of a command. Within quotes debugfs takes two of them for one."""
+    if _ends_line(text) or "\0" in text:
+        raise _impossible(text, "of its characters")
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _impossible(text: str, why: str) -> UsageError:
+    return UsageError(f"cannot put {text[:200]!r} into a file system", why=why)
 
 
 def _run(argv: list[str], now: int) -> str:

@@ -7,22 +7,24 @@ below away, and `.wh..wh..opq` all that is in its folder (OCI image specificatio
 made the archive may be a stranger, so nothing of it is unpacked by its name: contents become
 numbered files, links are followed within the tree alone, and limits hold before anything is read.
 
-Refused: names with `..`, hard links to absolute paths or to what is not there, device nodes and
-pipes but for those of folders that the guest mounts over, archives larger than the guest's disk.
+Refused: names with `..` or longer than Linux has, hard links to what is not there, device nodes
+and pipes but for those of folders that the guest mounts over, and archives that hold more than the
+guest's disk. Zeros take no room on that disk, so of them an archive may have ZEROS times as many.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
-from images.tree import Entry, Kind, Tree, attributes
-from satchel.errors import CapacityError, IntegrityError
+from images.tree import Entry, Kind, Tree, attributes, resolved
+from satchel.errors import CapacityError, IntegrityError, UsageError
 
 ENTRIES_LIMIT = 2_000_000
 """Members of all layers of one image."""
@@ -30,9 +32,14 @@ ENTRIES_LIMIT = 2_000_000
 _PIECE = 1 << 20
 _HEADER_LIMIT = 1 << 22
 """Of a header with its extensions: extended attributes have 64 KiB at most."""
-_LINKS_LIMIT = 40
-"""As many symbolic links on one path as Linux follows."""
-_WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
+ZEROS = 16
+"""Bytes that an archive may hold, zeros included, for each byte of the disk. A `lastlog` of an image
+with a large user number has GiB of them."""
+
+_SIZE_LIMIT = (1 << 44) - (1 << 12)
+"""Of a file on the guest's disk, holes included."""
+_NAME_LIMIT, _PATH_LIMIT = 255, 4095
+_WHITEOUT, _OPAQUE, _RESERVED = ".wh.", ".wh..wh..opq", ".wh..wh."
 _ID_LIMIT = (1 << 32) - 2
 _LATEST = (1 << 31) - 1
 _BROKEN = (tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError, OSError)
@@ -48,10 +55,19 @@ class Layers:
     def __init__(self, scratch: Path, size: int, mounted: tuple[str, ...]) -> None:
         """scratch: gets the contents. size: bytes that all layers may hold altogether. mounted:
         folders that the guest mounts something over; what is in them stays out."""
-        self.tree: Tree = {}
+        self._all: Tree = {}
         self._children: dict[str, set[str]] = {}
         self._scratch, self._left, self._mounted = scratch, size, mounted
+        self._read_left = size * ZEROS
         self._size, self._numbers = size, itertools.count()
+
+    @property
+    def tree(self) -> Tree:
+        """What is in the guest then."""
+        return {path: entry for path, entry in self._all.items() if not self._stays_out(path)}
+
+    def _stays_out(self, path: str) -> bool:
+        return any(path == folder or path.startswith(f"{folder}/") for folder in self._mounted)
 
     def apply(self, stream: IO[bytes], name: str) -> None:
         """Put the layer whose unpacked archive `stream` reads on top. name: for errors.
@@ -68,69 +84,107 @@ class Layers:
                         raise _hostile("there are too many files", name)
                     self._count(member)
                     self._take(member, reader, own)
-        except _LayerFault as error:
+        except (_LayerFault, UsageError) as error:
             raise _hostile(str(error), name) from None
         except _BROKEN as error:
             raise LayerInvalid(f"cannot read layer {name}", why=str(error)[:200]) from error
 
     def _count(self, member: tarfile.TarInfo) -> None:
-        self._left -= member.size
-        if self._left < 0:
-            raise CapacityError(
-                f"the container's image does not fit into {self._size >> 20} MiB",
-                fix="give the recipe a larger disk-mib",
-            )
+        self._read_left -= 0 if member.issparse() else member.size
+        if self._read_left < 0:
+            raise self._full()
+        if member.size > _SIZE_LIMIT:
+            raise _LayerFault(f"{member.name[:100]!r} is larger than files can be")
+
+    def _full(self) -> CapacityError:
+        return CapacityError(
+            f"the container's image does not fit into {self._size >> 20} MiB",
+            fix="give the recipe a larger disk-mib",
+        )
 
     def _take(self, member: tarfile.TarInfo, reader: _Forward, own: set[str]) -> None:
         parts = _parts(member.name)
         if not parts:
             return
         path = self._resolved(parts)
-        if any(path == folder or path.startswith(f"{folder}/") for folder in self._mounted):
-            return
         folder, _, base = path.rpartition("/")
         if base == _OPAQUE:
             for child in sorted(self._children.get(folder, ())):
                 self._remove_below(f"{folder}/{child}", own)
+        elif any(part.startswith(_RESERVED) for part in parts):
+            return  # what a storage driver of Docker keeps for itself
         elif base.startswith(_WHITEOUT):
             self._remove_below(f"{folder}/{base.removeprefix(_WHITEOUT)}", own)
-        else:
-            self._add(path, self._entry(member, reader))
+        elif (entry := self._entry(member, path, reader)) is not None:
+            self._add(path, entry)
             own.add(path)
 
-    def _entry(self, member: tarfile.TarInfo, reader: _Forward) -> Entry:
+    def _entry(self, member: tarfile.TarInfo, path: str, reader: _Forward) -> Entry | None:
+        """None for a device or a pipe that stays out."""
         if member.isdir():
             return _entry(member, Kind.FOLDER)
         if member.issym():
-            digest = member.linkname.encode("utf-8", "surrogateescape")
-            return _entry(member, Kind.LINK, digest=digest, target=member.linkname)
+            return _link(member)
         if member.islnk():
-            if member.linkname.startswith("/"):
-                raise _LayerFault(f"a hard link to the absolute path {member.linkname[:100]!r}")
-            original = self.tree.get(self._resolved(_parts(member.linkname)))
+            original = self._all.get(self._resolved(_parts(member.linkname)))
             if original is None or original.kind is Kind.FOLDER:
                 raise _LayerFault(
                     f"a hard link to {member.linkname[:100]!r}, which is not a file there"
                 )
             return original
-        if not member.isreg() or member.issparse():
+        if not (member.isreg() or member.issparse()):
+            if self._stays_out(path):
+                return None
             raise _LayerFault(f"{member.name[:100]!r} is a device, a pipe or no file that is known")
         content = self._scratch / str(next(self._numbers))
-        digest = _copy(reader, member, content)
+        digest = self._copy(reader, member, content)
         return _entry(member, Kind.FILE, content, digest)
+
+    def _copy(self, reader: _Forward, member: tarfile.TarInfo, content: Path) -> bytes:
+        """Write a member's content, with holes for zeros; its digest, of what is not a hole of the
+        archive itself."""
+        digest = hashlib.sha256()
+        reader.seek(member.offset_data)
+        holes = cast("list[tuple[int, int]] | None", getattr(member, "sparse", None))
+        with content.open("xb") as copy:
+            for offset, left in [(0, member.size)] if holes is None else holes:
+                if not 0 <= offset <= offset + left <= member.size:
+                    raise _LayerFault(f"{member.name[:100]!r} has data behind its end")
+                copy.seek(offset)
+                if holes is not None:
+                    digest.update(b"%d %d\n" % (offset, left))
+                while left:
+                    piece = reader.read(min(left, _PIECE))
+                    if not piece:
+                        raise EOFError("it ends within a file")
+                    digest.update(piece)
+                    left -= len(piece)
+                    self._write(copy, piece)
+            copy.truncate(member.size)
+        return digest.digest()
+
+    def _write(self, copy: IO[bytes], piece: bytes) -> None:
+        """The piece; a large one of zeros becomes a hole, which takes no room."""
+        if len(piece) == _PIECE == piece.count(0):
+            copy.seek(len(piece), os.SEEK_CUR)
+            return
+        self._left -= len(piece)
+        if self._left < 0:
+            raise self._full()
+        copy.write(piece)
 
     def _add(self, path: str, entry: Entry) -> None:
         """A folder keeps what is in it; everything else is replaced by what comes."""
-        old = self.tree.get(path)
+        old = self._all.get(path)
         if old and not (old.kind is Kind.FOLDER and entry.kind is Kind.FOLDER):
             self._remove_below(path, set())
         for parent in reversed(list(_above(path))):
-            if parent not in self.tree:
+            if parent not in self._all:
                 self._put(parent, Entry(Kind.FOLDER))
         self._put(path, entry)
 
     def _put(self, path: str, entry: Entry) -> None:
-        self.tree[path] = entry
+        self._all[path] = entry
         folder, _, name = path.rpartition("/")
         self._children.setdefault(folder, set()).add(name)
 
@@ -142,33 +196,14 @@ class Layers:
             found.append(here)
             stack += [f"{here}/{name}" for name in self._children.get(here, ())]
         for here in reversed(found):  # what is in a folder comes after it
-            if here in self.tree and here not in kept and not self._children.get(here):
-                del self.tree[here]
+            if here in self._all and here not in kept and not self._children.get(here):
+                del self._all[here]
                 folder, _, name = here.rpartition("/")
                 self._children[folder].discard(name)
 
     def _resolved(self, parts: list[str]) -> str:
         """A path; all but its last name is followed through links, never out of the tree."""
-        done: list[str] = []
-        todo, links = parts[:-1][::-1], 0
-        while todo:
-            name = todo.pop()
-            if name == "..":
-                done = done[:-1]
-                continue
-            entry = self.tree.get("/" + "/".join([*done, name]))
-            if entry is None or entry.kind is Kind.FOLDER:
-                done.append(name)
-                continue
-            links += 1
-            if entry.kind is Kind.FILE or links > _LINKS_LIMIT:
-                raise _LayerFault(
-                    f"{'/'.join(parts)[:100]!r} is below something that is not a folder"
-                )
-            if entry.target.startswith("/"):
-                done = []
-            todo += [n for n in entry.target.split("/") if n not in ("", ".")][::-1]
-        return "/" + "/".join([*done, parts[-1]])
+        return resolved(self._all, "/".join(parts))
 
 
 class _LayerFault(Exception):
@@ -201,18 +236,12 @@ class _Forward:
         return self._position
 
 
-def _copy(reader: _Forward, member: tarfile.TarInfo, content: Path) -> bytes:
-    digest, left = hashlib.sha256(), member.size
-    reader.seek(member.offset_data)
-    with content.open("xb") as copy:
-        while left:
-            piece = reader.read(min(left, _PIECE))
-            if not piece:
-                raise EOFError("it ends within a file")
-            digest.update(piece)
-            copy.write(piece)
-            left -= len(piece)
-    return digest.digest()
+def _link(member: tarfile.TarInfo) -> Entry:
+    target = member.linkname
+    encoded = target.encode("utf-8", "surrogateescape")
+    if not 0 < len(encoded) <= _PATH_LIMIT or b"\0" in encoded:
+        raise _LayerFault(f"{member.name[:100]!r} is a link to no path")
+    return _entry(member, Kind.LINK, digest=encoded, target=target)
 
 
 def _entry(
@@ -242,6 +271,11 @@ def _parts(name: str) -> list[str]:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise _LayerFault(f"the name {name[:100]!r} leads out of the image")
+    lengths = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
+    if "\0" in name or max(lengths, default=0) > _NAME_LIMIT:
+        raise _LayerFault(f"the name {name[:100]!r} is none that Linux has")
+    if sum(lengths) + len(lengths) > _PATH_LIMIT:
+        raise _LayerFault(f"the path {name[:100]!r} is longer than Linux has")
     return parts
 
 

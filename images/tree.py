@@ -17,7 +17,11 @@ from enum import Enum
 from pathlib import Path
 from typing import IO
 
+from satchel.errors import UsageError
+
 _PIECE = 1 << 20
+_LINKS_LIMIT = 40
+"""As many symbolic links on one path as Linux follows."""
 _ATTRIBUTE = "SCHILY.xattr."
 _KEPT = ("user.", "security.capability")
 
@@ -52,6 +56,48 @@ class Entry:
 
 Tree = dict[str, Entry]
 """Entries by absolute path; the order is that in which they are laid out on the disk."""
+
+
+def resolved(tree: Mapping[str, Entry], path: str, *, last: bool = False) -> str:
+    """Follow links to where `path` is in the guest; they never lead out of the tree.
+
+    last: also follow the last name. A name that the tree does not have stays as it is. Raises
+    UsageError for a path below something that is not a folder, or with more links than Linux
+    follows.
+    """
+    done: list[str] = []
+    todo, links = [name for name in path.split("/") if name not in ("", ".")][::-1], 0
+    while todo:
+        name = todo.pop()
+        if name == "..":
+            done = done[:-1]
+            continue
+        entry = tree.get("/" + "/".join([*done, name]))
+        if entry is None or entry.kind is Kind.FOLDER or not (todo or last):
+            done.append(name)
+            continue
+        if entry.kind is Kind.FILE and not todo:
+            done.append(name)
+            continue
+        links += 1
+        if entry.kind is Kind.FILE or links > _LINKS_LIMIT:
+            raise UsageError(f"{path[:100]!r} is below something that is not a folder")
+        if entry.target.startswith("/"):
+            done = []
+        todo += [n for n in entry.target.split("/") if n not in ("", ".")][::-1]
+    return "/" + "/".join(done)
+
+
+def put(tree: Tree, path: str, entry: Entry) -> str:
+    """Put an entry of the builder's at `path`, behind the links on the way there; the path where it
+    is then. What was there is replaced, with all below it. Raises UsageError as `resolved` does."""
+    place = resolved(tree, path)
+    old = tree.get(place)
+    if old and old.kind is Kind.FOLDER and entry.kind is not Kind.FOLDER:
+        for below in [one for one in tree if one.startswith(f"{place}/")]:
+            del tree[below]
+    tree[place] = entry
+    return place
 
 
 def read_tar(archive: Path, scratch: Path, exclude: Sequence[str] = ()) -> Tree:

@@ -3,6 +3,7 @@
 """Trees from tar archives, and ext4 file systems from trees."""
 
 import io
+import os
 import subprocess
 import tarfile
 from pathlib import Path
@@ -87,11 +88,57 @@ def test_a_disk_that_is_too_small_is_a_matter_of_capacity(tmp_path: Path) -> Non
         write_ext4(tmp_path / "disk", 8 << 20, tree, tmp_path, NOW)
 
 
+ODD = [
+    'a"b',
+    '"',
+    "a\nrm /etc/passwd",
+    "\n",
+    "Icon\r",
+    "<8>",
+    " x ",
+    "a\tb",
+    "#a",
+    "-f",
+    "\\n",
+    "\udcff",
+]
+
+
 @requires("debugfs", "mke2fs")
-@pytest.mark.parametrize("name", ['/a"b', "/a\nrm /etc/passwd"])
-def test_a_name_that_would_be_a_command_is_refused(tmp_path: Path, name: str) -> None:
+def test_names_and_links_may_have_every_character(tmp_path: Path) -> None:
+    files = {f"/d/{name}": name.encode("utf-8", "surrogateescape") for name in ODD}
+    files |= {f"/in\n{n}/{name}": b"in" for n in range(3) for name in ODD}
+    files |= {f"/d/{letter}": b"taken" for letter in "abcdef"}
+    tree = tree_of(tmp_path, files)
+    for number, target in enumerate([*ODD, "l\n" * 29, "l\n" * 30, '"' * 2000 + "\n"]):
+        tree[f"/link{number}\n"] = Entry(Kind.LINK, 0o777, modified=NOW, target=target)
+    tree["/hard\n"] = tree["/d/\n"]
+    disk, at = tmp_path / "disk", tmp_path / "at"
+    at.mkdir()
+    write_ext4(disk, SIZE, tree, tmp_path, NOW)
+    debugfs(disk, f"rdump / {at}")
+    found: dict[str, str | bytes] = {}
+    for folder, names, contained in os.walk(at):
+        for path in [Path(folder, name) for name in [*contained, *names]]:
+            real = f"/{path.relative_to(at)}"
+            if path.is_symlink():
+                found[real] = str(path.readlink())
+            elif path.is_file():
+                found[real] = path.read_bytes()
+                assert path.stat().st_mtime == tree[real].modified
+    expected = files | {"/hard\n": files["/d/\n"]}
+    targets = {path: one.target for path, one in tree.items() if one.kind is Kind.LINK}
+    assert found == expected | targets
+
+
+@requires("debugfs", "mke2fs")
+@pytest.mark.parametrize("name", ["/a\0b", "/" + "a/" * 4000 + "b"])
+def test_a_path_that_no_system_takes_is_refused(tmp_path: Path, name: str) -> None:
+    content = tmp_path / "x"
+    content.touch()
+    tree = {name: Entry(Kind.FILE, content=content)}
     with pytest.raises(UsageError, match="cannot put"):
-        write_ext4(tmp_path / "disk", SIZE, tree_of(tmp_path, {name: b"x"}), tmp_path, NOW)
+        write_ext4(tmp_path / "disk", SIZE, tree, tmp_path, NOW)
 
 
 def test_a_tar_is_read_without_what_is_excluded(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 
 import gzip
 import io
+import subprocess
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -128,7 +129,7 @@ def test_what_the_guest_mounts_over_stays_out(tmp_path: Path) -> None:
     [
         ([member("../etc/cron.d/x", b"x")], "leads out of the image"),
         ([member("a/../../x", b"x")], "leads out of the image"),
-        ([member("a", b"1"), link("b", "/etc/shadow", tarfile.LNKTYPE)], "absolute path"),
+        ([member("a", b"1"), link("b", "/etc/shadow", tarfile.LNKTYPE)], "not a file there"),
         ([member("a", b"1"), link("b", "../../etc/shadow", tarfile.LNKTYPE)], "leads out"),
         ([link("b", "etc/shadow", tarfile.LNKTYPE)], "not a file there"),
         ([folder("a"), link("b", "a", tarfile.LNKTYPE)], "not a file there"),
@@ -139,6 +140,9 @@ def test_what_the_guest_mounts_over_stays_out(tmp_path: Path) -> None:
         ([member("a", b"1"), member("a/b", b"2")], "not a folder"),
         ([link("a", "b"), link("b", "a"), member("a/x", b"1")], "not a folder"),
         ([member("a", uid=(1 << 32) - 1)], "owner"),
+        ([member("a" * 256, b"1")], "none that Linux has"),
+        ([member("a/" * 2048 + "b", b"1")], "longer than Linux has"),
+        ([link("a", "")], "a link to no path"),
     ],
 )
 def test_what_no_honest_layer_has_is_refused(
@@ -160,6 +164,95 @@ def test_an_archive_larger_than_the_disk_is_refused_before_it_is_written(tmp_pat
     with gzip.open(bomb) as stream, pytest.raises(CapacityError, match="larger disk-mib"):
         Layers(tmp_path, SIZE, MOUNTED).apply(stream, "bomb")  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
+
+
+def sparse(name: str, size: int, data: dict[int, bytes], pax: str) -> bytes:
+    """An archive of one sparse file. pax: the version of GNU's format, or none for the old one."""
+    offsets = [(str(offset), str(len(piece))) for offset, piece in data.items()]
+    packed = b"".join(data.values())
+    info = tarfile.TarInfo(name)
+    if pax == "1.0":
+        rows = [str(len(offsets)), *(number for row in offsets for number in row)]
+        head = "".join(f"{row}\n" for row in rows).encode()
+        packed = head.ljust(-(-len(head) // 512) * 512, b"\0") + packed
+        said = {"major": "1", "minor": "0", "name": name, "realsize": str(size)}
+    else:
+        rows = [number for row in offsets for number in row]
+        said = {"size": str(size), "numblocks": str(len(offsets)), "map": ",".join(rows)}
+    info.pax_headers = {f"GNU.sparse.{key}": value for key, value in said.items()}
+    made = io.BytesIO()
+    info.size = len(packed)
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(info, io.BytesIO(packed))
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("pax", ["1.0", "0.1"])
+def test_a_sparse_file_of_gibs_takes_the_room_of_its_data(tmp_path: Path, pax: str) -> None:
+    """A `lastlog`, whose length follows from the largest user number."""
+    data = {0: b"root" + bytes(508), 40 << 30: b"user" * 128}
+    layers = Layers(tmp_path, SIZE, MOUNTED)
+    layers.apply(io.BytesIO(sparse("var/log/lastlog", (40 << 30) + 512, data, pax)), pax)
+    content = layers.tree["/var/log/lastlog"].content
+    assert content is not None
+    assert content.stat().st_size == (40 << 30) + 512
+    assert content.stat().st_blocks * 512 <= 16 << 10
+    with content.open("rb") as file:
+        for offset, piece in data.items():
+            file.seek(offset)
+            assert file.read(512) == piece
+
+
+def test_a_sparse_file_that_tar_made_has_its_data_where_it_was(tmp_path: Path) -> None:
+    source = tmp_path / "lastlog"
+    with source.open("wb") as file:
+        for offset in (0, 3 << 20, 9 << 20):
+            file.seek(offset)
+            file.write(b"%d" % offset + bytes(4000))
+        file.truncate(20 << 20)
+    for form in ("gnu", "posix"):
+        made = tmp_path / f"{form}.tar"
+        argv = ["tar", "--sparse", f"--format={form}", "-C", tmp_path, "-cf", made, source.name]
+        subprocess.run(argv, check=True)
+        scratch = tmp_path / form
+        scratch.mkdir()
+        layers = Layers(scratch, SIZE, MOUNTED)
+        with made.open("rb") as stream:
+            layers.apply(stream, form)
+        assert contents(layers) == {"/lastlog": source.read_bytes()}
+
+
+def test_zeros_that_an_archive_has_in_full_take_no_room(tmp_path: Path) -> None:
+    """Docker writes a sparse file out; the disk has no room for these zeros."""
+    layers = applied(tmp_path, [member("lastlog", bytes(8 << 20) + b"user")])
+    content = layers.tree["/lastlog"].content
+    assert content is not None
+    assert content.read_bytes() == bytes(8 << 20) + b"user"
+    assert content.stat().st_blocks * 512 < SIZE
+
+
+def test_a_sparse_file_with_data_behind_its_end_is_refused(tmp_path: Path) -> None:
+    stream = io.BytesIO(sparse("a", 4096, {8192: b"x" * 512}, "0.1"))
+    with pytest.raises(LayerInvalid, match="behind its end"):
+        Layers(tmp_path, SIZE, MOUNTED).apply(stream, "hostile")
+
+
+@pytest.mark.parametrize("target", ["/srv/a", "/./srv/a", "/tmp/a", "dev/a"])
+def test_a_hard_link_may_name_a_path_of_the_image_in_any_way(tmp_path: Path, target: str) -> None:
+    """And the first of its names may be where the guest has something else."""
+    place = "/" + target.strip("/.")
+    mounted = ("/dev", "/tmp")
+    layers = Layers(tmp_path, SIZE, mounted)
+    members = [member(place[1:], b"1"), link("b", target, tarfile.LNKTYPE)]
+    layers.apply(archive(members), "linked")
+    layers.apply(archive([link("srv/c", "b", tarfile.LNKTYPE)]), "above")
+    expected = {"/b", "/srv/c"} | ({place} if place.startswith("/srv") else set())
+    assert contents(layers) == dict.fromkeys(expected, b"1")
+
+
+def test_what_dockers_storage_driver_keeps_for_itself_stays_out(tmp_path: Path) -> None:
+    layers = applied(tmp_path, [folder(".wh..wh.plnk"), member(".wh..wh.plnk/12.34", b"1")])
+    assert not layers.tree
 
 
 def test_many_small_files_are_counted_together_over_all_layers(tmp_path: Path) -> None:
