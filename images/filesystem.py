@@ -55,7 +55,7 @@ def write_ext4(disk: Path, size: int, tree: Mapping[str, Entry], scratch: Path, 
 
     tree: every folder that its entries are in is there, before them. scratch: a folder for
     temporary files. now: seconds since 1970, the time of everything that has no other. Raises
-    CapacityError when the file system is too small, UsageError for a path that no file system takes.
+    CapacityError when the file system is too small, UsageError for a path that none takes.
     """
     with disk.open("xb") as file:
         file.truncate(size)

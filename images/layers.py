@@ -33,8 +33,8 @@ _PIECE = 1 << 20
 _HEADER_LIMIT = 1 << 22
 """Of a header with its extensions: extended attributes have 64 KiB at most."""
 ZEROS = 16
-"""Bytes that an archive may hold, zeros included, for each byte of the disk. A `lastlog` of an image
-with a large user number has GiB of them."""
+"""Bytes that an archive may hold, zeros included, for each byte of the disk. A `lastlog` has GiB of
+them if a user of the image has a large number."""
 
 _SIZE_LIMIT = (1 << 44) - (1 << 12)
 """Of a file on the guest's disk, holes included."""
@@ -147,12 +147,13 @@ class Layers:
         reader.seek(member.offset_data)
         holes = cast("list[tuple[int, int]] | None", getattr(member, "sparse", None))
         with content.open("xb") as copy:
-            for offset, left in [(0, member.size)] if holes is None else holes:
-                if not 0 <= offset <= offset + left <= member.size:
+            for offset, length in [(0, member.size)] if holes is None else holes:
+                if not 0 <= offset <= offset + length <= member.size:
                     raise _LayerFault(f"{member.name[:100]!r} has data behind its end")
                 copy.seek(offset)
                 if holes is not None:
-                    digest.update(b"%d %d\n" % (offset, left))
+                    digest.update(b"%d %d\n" % (offset, length))
+                left = length
                 while left:
                     piece = reader.read(min(left, _PIECE))
                     if not piece:
