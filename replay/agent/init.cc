@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "replay/agent/init.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <net/if.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <string>
 
 #include "replay/agent/sys.h"
@@ -31,6 +33,8 @@ struct Mount {
 };
 
 constexpr unsigned long kPlain = MS_NOSUID | MS_NODEV;
+constexpr Mount kOwnFolder = {"tmpfs", "/run/satchel", kPlain, "mode=0755"};
+constexpr const char* kKeptWithContent[] = {"/run", "/tmp"};
 constexpr Mount kMounts[] = {
     {"proc", "/proc", kPlain | MS_NOEXEC, nullptr},
     {"sysfs", "/sys", kPlain | MS_NOEXEC, nullptr},
@@ -48,15 +52,31 @@ bool IsMountPoint(const char* path) {
   return stat(path, &here) == 0 && stat(parent.c_str(), &above) == 0 && here.st_dev != above.st_dev;
 }
 
-void MountAll() {
-  for (const Mount& mounting : kMounts) {
-    mkdir(mounting.where, 0755);
-    if (IsMountPoint(mounting.where)) continue;
-    if (mount(mounting.type, mounting.where, mounting.type, mounting.flags, mounting.options) !=
-        0) {
-      Say("cannot mount %s: %s", mounting.where, strerror(errno));
-    }
+// True for /run or /tmp with something in it: the image of a container has made it for its service.
+bool IsKept(const std::string& path) {
+  if (std::find(std::begin(kKeptWithContent), std::end(kKeptWithContent), path) ==
+      std::end(kKeptWithContent)) {
+    return false;
   }
+  DIR* folder = opendir(path.c_str());
+  int entries = 0;
+  while (folder != nullptr && entries <= 2 && readdir(folder) != nullptr) ++entries;
+  if (folder != nullptr) closedir(folder);
+  return entries > 2;  // "." and ".." are always there
+}
+
+void MountOne(const Mount& mounting) {
+  mkdir(mounting.where, 0755);
+  if (IsMountPoint(mounting.where) || IsKept(mounting.where)) return;
+  if (mount(mounting.type, mounting.where, mounting.type, mounting.flags, mounting.options) != 0) {
+    Say("cannot mount %s: %s", mounting.where, strerror(errno));
+  }
+}
+
+void MountAll() {
+  for (const Mount& mounting : kMounts) MountOne(mounting);
+  // What the agent says by a file is in memory, so that it writes no blocks of the disk.
+  if (!IsMountPoint("/run")) MountOne(kOwnFolder);
 }
 
 void MakeRootWritable() {

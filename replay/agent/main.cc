@@ -14,6 +14,7 @@
 
 #include "replay/agent/agent.h"
 #include "replay/agent/init.h"
+#include "replay/agent/sys.h"
 
 namespace {
 
@@ -72,6 +73,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (init) satchel::PrepareGuest();
+  satchel::RaiseFileLimit();
   satchel::Agent agent(
       satchel::Port(options.kind, options.path), satchel::Port(options.shares_kind, options.shares),
       satchel::Port(options.streams_kind, options.streams), options.config, !options.no_init);

@@ -3,6 +3,7 @@
 #include "replay/agent/service.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
@@ -10,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +34,20 @@ constexpr const char* kSameEverywhere[][2] = {
     {"OMP_NUM_THREADS", "1"},      {"MKL_NUM_THREADS", "1"}, {"NUMEXPR_NUM_THREADS", "1"},
     {"OPENBLAS_NUM_THREADS", "1"},
 };
+
+// "\\n" and "\\\\" of an escaped line. False: something else follows a backslash.
+bool Unescape(std::string_view text, std::string* plain) {
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '\\') {
+      plain->push_back(text[at]);
+    } else if (++at < text.size() && (text[at] == 'n' || text[at] == '\\')) {
+      plain->push_back(text[at] == 'n' ? '\n' : '\\');
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
 
 bool ParseNumber(std::string_view text, unsigned long limit, unsigned long* number) {
   if (text.empty() || text.size() > 10) return false;
@@ -138,6 +155,19 @@ bool ParseLine(std::string_view key, std::string_view value, ServiceConfig* conf
   return true;
 }
 
+// A program that opens /dev/stdout needs the right to open what that leads to. /dev/null has it for
+// all, and is not ours alone where the agent runs on a host.
+void GiveStandardStreams(uid_t uid) {
+  for (const int standard : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat info {};
+    if (geteuid() != 0 || fstat(standard, &info) != 0) continue;
+    if (S_ISCHR(info.st_mode) && info.st_rdev == makedev(1, 3)) continue;
+    if (fchown(standard, uid, static_cast<gid_t>(-1)) != 0) {
+      Say("cannot give standard output to the service's user: %s", strerror(errno));
+    }
+  }
+}
+
 std::string DescribeExit(int wait_status) {
   if (WIFEXITED(wait_status)) return "exit " + std::to_string(WEXITSTATUS(wait_status));
   return "signal " + std::to_string(WTERMSIG(wait_status));
@@ -180,9 +210,13 @@ bool ParseServiceConfig(const std::string& text, ServiceConfig* config, std::str
     std::string_view line = TakeUntil(&rest, '\n');
     if (line.empty() || line.front() == '#') continue;
     const std::string shown(line);
+    std::string plain;
+    const bool escaped = line.front() == '\\';
+    const bool whole = !escaped || Unescape(line.substr(1), &plain);
+    if (escaped) line = plain;
     const bool has_value = line.find('=') != std::string_view::npos;
     const std::string_view key = TakeUntil(&line, '=');
-    if (!has_value || !ParseLine(key, line, config)) {
+    if (!whole || !has_value || !ParseLine(key, line, config)) {
       *error = "line " + std::to_string(number) + " is not understood: " + shown;
       return false;
     }
@@ -190,6 +224,32 @@ bool ParseServiceConfig(const std::string& text, ServiceConfig* config, std::str
   if (!config->command.empty() || config->port != 0) return true;
   *error = "it has neither command= nor port=";
   return false;
+}
+
+std::vector<std::string> PlainWords(std::string_view command) {
+  constexpr std::string_view kExec = "exec ";
+  if (command.substr(0, kExec.size()) != kExec) return {};
+  std::vector<std::string> words(1);
+  bool quoted = false;
+  for (size_t at = kExec.size(); at < command.size(); ++at) {
+    const char c = command[at];
+    if (c == '\'') {
+      quoted = !quoted;
+    } else if (quoted) {
+      words.back().push_back(c);
+    } else if (command.substr(at, 3) == "\"'\"") {
+      words.back().push_back('\'');
+      at += 2;
+    } else if (c == ' ') {
+      words.emplace_back();
+    } else if (isalnum(static_cast<unsigned char>(c)) != 0 || strchr("@%+=:,./_-", c) != nullptr) {
+      words.back().push_back(c);
+    } else {
+      return {};
+    }
+  }
+  const bool named = !words.front().empty() && words.front().front() != '-';
+  return named && !quoted ? words : std::vector<std::string>();
 }
 
 bool PortListens(uint16_t port) {
@@ -214,6 +274,7 @@ void Service::Exec(const Fd& agent) const {
     Say("cannot have the kernel ask for time and randomness: %s", strerror(errno));
     _exit(126);
   }
+  if (config_.has_user) GiveStandardStreams(config_.uid);
   if (config_.has_user &&
       (setgroups(0, nullptr) != 0 || setgid(config_.gid) != 0 || setuid(config_.uid) != 0)) {
     Say("cannot become the service's user: %s", strerror(errno));
@@ -223,8 +284,14 @@ void Service::Exec(const Fd& agent) const {
     Say("cannot enter %s: %s", config_.workdir.c_str(), strerror(errno));
     _exit(126);
   }
-  execl("/bin/sh", "sh", "-c", config_.command.c_str(), nullptr);
-  Say("cannot run /bin/sh: %s", strerror(errno));
+  // A shell would keep variables from the service whose names it cannot have itself.
+  std::vector<std::string> words = PlainWords(config_.command);
+  if (words.empty()) words = {"/bin/sh", "-c", config_.command};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  Say("cannot run %s: %s", argv[0], strerror(errno));
   _exit(127);
 }
 

@@ -4,9 +4,10 @@
 // The one service of a guest: what /etc/satchel/service says, and the process that it describes.
 //
 // The file has lines "key=value"; empty lines, empty values and lines that begin with # do not
-// count:
+// count. A line that begins with a backslash has \n for a newline and \\ for a backslash:
 //   command=      run by /bin/sh -c, stays in the foreground. Let it begin with exec, so that the
-//                 agent sees the service itself die and not only the shell around it. Without it
+//                 agent sees the service itself die and not only the shell around it. After exec
+//                 and with plain words (PlainWords) it is run without a shell. Without a command
 //                 somebody else in the guest keeps the service alive, and there has to be a port
 //   port=         the TCP port on 127.0.0.1 that takes operations; without it nothing takes them
 //   user=         a number, number:number, or a name in /etc/passwd; the agent's own without it
@@ -24,6 +25,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "replay/agent/notifier.h"
@@ -55,6 +57,10 @@ struct ServiceConfig {
 
 // False: the text is not a service description; *error says why.
 bool ParseServiceConfig(const std::string& text, ServiceConfig* config, std::string* error);
+
+// The words of a command that is "exec" and words as Python's shlex.join writes them: none has a
+// meaning for a shell. Of any other command nothing.
+std::vector<std::string> PlainWords(std::string_view command);
 
 // True if a socket listens on the TCP port, told from /proc/net without connecting, so that the
 // service does not notice.

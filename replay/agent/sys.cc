@@ -7,10 +7,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <vector>
 
@@ -53,7 +55,7 @@ void Say(const char* format, ...) {
 std::string ErrnoText(const char* what) { return std::string(what) + ": " + strerror(errno); }
 
 std::string ReadSmallFile(const char* path) {
-  constexpr size_t kLimit = 1u << 20;
+  constexpr size_t kLimit = 4u << 20;
   Fd fd(open(path, O_RDONLY | O_CLOEXEC));
   std::string text;
   char buffer[4096];
@@ -76,6 +78,17 @@ void LoadModules(std::initializer_list<const char*> names) {
     _exit(127);
   }
   if (pid > 0) waitpid(pid, nullptr, 0);
+}
+
+void RaiseFileLimit() {
+  constexpr rlim_t kOpenFiles = 65'536;
+  constexpr rlim_t kMost = 524'288;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlimit wanted{std::max(limit.rlim_cur, kOpenFiles), std::max(limit.rlim_max, kMost)};
+  if (setrlimit(RLIMIT_NOFILE, &wanted) == 0) return;
+  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kOpenFiles));
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 void ResetChild() {

@@ -47,6 +47,9 @@ std::string ReadSmallFile(const char* path);
 // Has modprobe load kernel modules; where it cannot, nothing happens.
 void LoadModules(std::initializer_list<const char*> names);
 
+// Lets this process and its children have as many files open as the runtimes of containers do.
+void RaiseFileLimit();
+
 // In a child before exec: default signal handling, nothing blocked, own session.
 void ResetChild();
 

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guest agent as a process of the host: real frames, a real service."""
 
+import ast
 import hashlib
 import os
 import random
+import resource
+import shlex
 import signal
 import socket
 import subprocess
@@ -409,6 +412,51 @@ def test_it_refuses_to_be_anything_but_pid_1() -> None:
     done = subprocess.run([agent_program()], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "--no-init" in done.stderr
+
+
+REPORT = """
+import os, resource, signal, sys
+name = os.environ["discovery.type"]
+value = os.environ["PEM"]
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+with open("/dev/stdout", "a") as out:
+    print("said by", os.getuid(), file=out)
+with open(sys.argv[1], "w") as report:
+    report.write(repr([name, value, limit, sys.argv[2:], os.getppid() != 1]))
+signal.pause()
+"""
+
+
+@requires("root")
+def test_a_containers_command_has_its_words_and_every_variable(short_path: Path) -> None:
+    """No shell is between, which would drop `discovery.type`. The user may open /dev/stdout."""
+    report = short_path / "report"
+    report.touch()
+    report.chmod(0o666)
+    short_path.chmod(0o755)
+    words = [sys.executable, "-c", REPORT, str(report), "it's", "", "$HOME", "a\nb", "a\\b"]
+    command = f"exec {shlex.join(words)}".replace("\\", "\\\\").replace("\n", "\\n")
+    description = short_path / "service"
+    description.write_text(
+        f"\\command={command}\nport=1\nuser=65534:65534\nenvironment=discovery.type=x\n"
+        "\\environment=PEM=-----BEGIN\\nkey\\\\n\\n\n"
+    )
+    console = short_path / "console"
+    argv = [agent_program(), "--no-init", "--listen", short_path / "agent", "--config", description]
+    limits = ["prlimit", "--nofile=1024:"]
+    with (
+        console.open("wb") as output,
+        subprocess.Popen([*limits, *argv], stdout=output, stderr=output) as agent,
+    ):
+        try:
+            eventually(report.read_text, 20)
+        finally:
+            agent.terminate()
+    files = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 65536)
+    said = ["x", "-----BEGIN\nkey\\n\n", files, ["it's", "", "$HOME", "a\nb", "a\\b"], True]
+    assert report.read_text(), console.read_text()
+    assert ast.literal_eval(report.read_text()) == said
+    assert "said by 65534" in console.read_text()
 
 
 def test_no_operation_has_number_zero(agent: RunningAgent) -> None:
