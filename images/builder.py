@@ -28,7 +28,7 @@ from pathlib import Path
 
 from images import debian
 from images.built import BuiltImage, ImageDamaged, ImageNotBuilt, remove_others, write_manifest
-from images.containers import Container, fetch
+from images.containers import GUESTS_OWN, Container, fetch
 from images.debian import SOURCE_DATE_EPOCH
 from images.disks import build_disk
 from images.filesystem import write_ext4
@@ -42,8 +42,10 @@ from images.tree import (
     Tree,
     base_first,
     file_entry,
+    put,
     read_digests,
     read_tar,
+    resolved,
     with_folders,
 )
 from sandbox import Cells
@@ -300,12 +302,12 @@ class _Build:
         exclude = (*(self.base.exclude if self.base else ()), *self.recipe.exclude)
         tree = read_tar(service_tar, scratch / "contents", (*exclude, *_MOUNT_POINTS))
         for guest_path, path in self.base.files() if self.base else ():
-            tree[guest_path] = file_entry(path, SOURCE_DATE_EPOCH)
+            put(tree, guest_path, file_entry(path, SOURCE_DATE_EPOCH))
         return tree
 
     def _contained(self, busybox: Path, scratch: Path) -> Tree:
         assert self.container
-        left_out = (*self.recipe.exclude, *_MOUNT_POINTS)
+        left_out = (*self.recipe.exclude, *GUESTS_OWN)
         size = self.recipe.disk_mib << 20
         tree = self.container.tree(scratch / "contents", size, left_out)
         return container_files(tree, busybox, SOURCE_DATE_EPOCH)
@@ -314,11 +316,11 @@ class _Build:
         """The same with what makes a guest of it, and with every folder that it takes."""
         now = SOURCE_DATE_EPOCH
         for guest_path, path in self.recipe.files():
-            tree[guest_path] = file_entry(path, now)
-        tree[AGENT_PATH] = Entry(Kind.FILE, content=self.agent, modified=now, digest=b"agent")
+            put(tree, guest_path, file_entry(path, now))
+        put(tree, AGENT_PATH, Entry(Kind.FILE, content=self.agent, modified=now, digest=b"agent"))
         for guest_path, path in self.preloads.items():
             digest = path.name.encode()
-            tree[guest_path] = Entry(Kind.FILE, content=path, modified=now, digest=digest)
+            put(tree, guest_path, Entry(Kind.FILE, content=path, modified=now, digest=digest))
         user = GuestAccount.find(tree, self.recipe)
         for guest_path, text in (
             ("/etc/satchel/service", self.recipe.service_file(user.name, user.home)),
@@ -327,16 +329,29 @@ class _Build:
         ):
             content = scratch / guest_path.rsplit("/", 1)[1]
             content.write_text(text, encoding="utf-8")
-            tree[guest_path] = file_entry(content, now)
+            put(tree, guest_path, file_entry(content, now))
         for guest_path in self.recipe.state:
-            if not (self.container and guest_path in tree):
-                tree[guest_path] = Entry(Kind.FOLDER, 0o750, user.uid, user.gid, now)
+            self._folder(tree, guest_path, Entry(Kind.FOLDER, 0o750, user.uid, user.gid, now))
         shares = (SHARES_PATH,) if self.recipe.shares else ()
         for guest_path in (*_MOUNT_POINTS, *shares):
-            tree[guest_path] = Entry(Kind.FOLDER, modified=now)
-        if self.container and self.recipe.workdir not in (*tree, "/"):
-            tree[self.recipe.workdir] = Entry(Kind.FOLDER, 0o755, user.uid, user.gid, now)
+            if not (self.container and guest_path in ("/run", "/tmp") and guest_path in tree):
+                tree[guest_path] = Entry(Kind.FOLDER, modified=now)
+        if self.container:
+            workdir = Entry(Kind.FOLDER, 0o755, user.uid, user.gid, now)
+            self._folder(tree, self.recipe.workdir, workdir)
         return with_folders(tree, now)
+
+    def _folder(self, tree: Tree, path: str, entry: Entry) -> None:
+        """A folder of the service's; what a container's image has there stays, also behind links.
+        Raises UsageError where it has a file."""
+        place = resolved(tree, path, last=True)
+        if place == "/" or (self.container and any(place == m for m in _MOUNT_POINTS)):
+            return
+        old = tree.get(place)
+        if old and old.kind is not Kind.FOLDER:
+            raise UsageError(f"{path} is to be a folder of {self.recipe.name}", why="it is a file")
+        if not (self.container and old):
+            tree[place] = entry
 
 
 def _require_space(folder: Path) -> None:
@@ -393,6 +408,6 @@ def _hosts(tree: Tree, recipe: Recipe) -> list[tuple[str, str]]:
     """The guest's /etc/hosts, of a recipe whose guest reaches something outside."""
     if not recipe.egress_hosts:
         return []
-    there = tree.get("/etc/hosts")
+    there = tree.get(resolved(tree, "/etc/hosts", last=True))
     own = there.content.read_text() if there and there.content else "127.0.0.1 localhost\n"
     return [("/etc/hosts", own + recipe.hosts_file())]

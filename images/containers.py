@@ -14,6 +14,8 @@ import contextlib
 import dataclasses
 import gzip
 import json
+import logging
+import posixpath
 import re
 import shlex
 import subprocess
@@ -23,14 +25,21 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from images.layers import LayerInvalid, Layers
-from images.recipe import TRANSPORTS, Recipe
+from images.recipe import PORT_LIMIT, TRANSPORTS, Recipe
 from images.tree import Tree
 from satchel.errors import UnavailableError, UnsupportedError, UsageError
+
+logger = logging.getLogger(__name__)
 
 DOCKERFILES = ("Dockerfile", "Containerfile")
 
 ARCHITECTURE = "amd64"
 
+GUESTS_OWN = ("/dev", "/proc", "/sys")
+"""Where the guest has something of its own in place of the image's files."""
+
+_EXPOSED = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?(?:/([A-Za-z]+))?")
+_VARIABLE_LIMIT = 128 << 10
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _JSON_LIMIT = 8 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -47,7 +56,10 @@ class ContainerRefused(UnavailableError):
 
 @dataclass(frozen=True)
 class ContainerSettings:
-    """What an image says of how it is run; the words are those of its `config`."""
+    """What an image says of how it is run; the words are those of its `config`.
+
+    refused: what of it cannot be done, each with the reason; the rest is.
+    """
 
     command: tuple[str, ...] = ()
     user: str = ""
@@ -55,6 +67,7 @@ class ContainerSettings:
     ports: tuple[int, ...] = ()
     volumes: tuple[str, ...] = ()
     workdir: str = ""
+    refused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,7 +88,7 @@ class Container:
         return layers.tree
 
     def completed(self, recipe: Recipe) -> Recipe:
-        """The recipe with what the image says where the recipe says nothing.
+        """The recipe with what the image says where the recipe says nothing. Logs what is refused.
 
         Raises RecipeInvalid, and UsageError for an image that runs nothing.
         """
@@ -87,18 +100,14 @@ class Container:
                 why="it has neither an entry point nor a command",
                 fix="give one: --set command=...",
             )
-        command = f"exec {shlex.join(said.command)}"
-        if not recipe.command and "\n" in command:
-            raise UsageError(
-                f"the command of {recipe.name} has more than one line",
-                fix="write a recipe with a command, which runs a script of its files/",
-            )
+        for why in said.refused:
+            logger.warning("the image of %s: %s", recipe.name, why)
         changes: dict[str, Any] = {
-            "command": command,
+            "command": f"exec {shlex.join(said.command)}",
             "user": said.user,
-            "workdir": said.workdir.rstrip("/"),
+            "workdir": said.workdir,
             "port": said.ports[0] if said.ports else 0,
-            "state": tuple(volume.rstrip("/") for volume in said.volumes),
+            "state": said.volumes,
         }
         for key, value in changes.items():
             if not value or getattr(recipe, key) != default[key]:
@@ -186,15 +195,56 @@ def _read(folder: Path) -> Container:
 
 def _settings(config: Mapping[str, Any]) -> ContainerSettings:
     command = [*_words(config.get("Entrypoint")), *_words(config.get("Cmd"))]
-    exposed = (str(name).partition("/") for name in config.get("ExposedPorts") or {})
+    refused: list[str] = []
+    variables = [word for word in _words(config.get("Env")) if _is_variable(word, refused)]
+    ports = {_port(str(name), refused) for name in config.get("ExposedPorts") or {}} - {0}
+    volumes = [_word(path) for path in config.get("Volumes") or {}]
+    workdir = _word(config.get("WorkingDir") or "")
     return ContainerSettings(
         command=tuple(command),
         user=_word(config.get("User") or ""),
-        environment=tuple(_words(config.get("Env"))),
-        ports=tuple(sorted(int(p) for p, _, kind in exposed if kind in ("", "tcp"))),
-        volumes=tuple(sorted(_word(path) for path in config.get("Volumes") or {})),
-        workdir=_word(config.get("WorkingDir") or ""),
+        environment=tuple(variables),
+        ports=tuple(sorted(ports)),
+        volumes=tuple(sorted({_path(path) for path in volumes if _is_volume(path, refused)})),
+        workdir=_path(workdir) if workdir else "",
+        refused=tuple(refused),
     )
+
+
+def _is_variable(word: str, refused: list[str]) -> bool:
+    name, equals, _ = word.partition("=")
+    if not name or not equals:
+        refused.append(f"ENV {word[:80]!r} is not NAME=VALUE and is left out")
+    elif len(word.encode()) >= _VARIABLE_LIMIT:
+        why = f"longer than the {_VARIABLE_LIMIT} bytes that Linux passes on"
+        refused.append(f"ENV {name[:80]!r} is {why}, and is left out")
+    else:
+        return True
+    return False
+
+
+def _port(text: str, refused: list[str]) -> int:
+    """The first TCP port of what an image exposes, 0 of none: `80`, `80/tcp`, `80-82/tcp`."""
+    found = _EXPOSED.fullmatch(text)
+    if found and (found[3] or "tcp").lower() != "tcp":
+        return 0
+    if found and 1 <= int(found[1]) <= int(found[2] or found[1]) <= PORT_LIMIT:
+        return int(found[1])
+    refused.append(f"EXPOSE {text[:80]!r} is no port or range of ports and is left out")
+    return 0
+
+
+def _is_volume(path: str, refused: list[str]) -> bool:
+    place = _path(path)
+    if place != "/" and f"/{place.split('/')[1]}" not in GUESTS_OWN:
+        return True
+    refused.append(f"VOLUME {path[:80]!r} is the guest's own and is left out")
+    return False
+
+
+def _path(text: str) -> str:
+    """As an absolute path without `..`; relative ones begin at the root folder."""
+    return posixpath.normpath(f"/{text.lstrip('/')}")
 
 
 def _words(value: Any) -> list[str]:
@@ -206,6 +256,7 @@ def _words(value: Any) -> list[str]:
 def _word(value: Any) -> str:
     if not isinstance(value, str) or "\0" in value:
         raise TypeError(f"{value!r:.80} is not a word")
+    value.encode()  # half a surrogate pair is no character
     return value
 
 

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from images.recipe import SHIPPED, Recipe
-from images.tree import Entry, Kind, Tree, file_entry
+from images.tree import Entry, Kind, Tree, file_entry, put, resolved
 from satchel.errors import UsageError
 
 ROOT = "root"
 BUSYBOX_PATH = "/usr/lib/satchel/busybox"
+_ID_LIMIT = (1 << 32) - 2
+_TABLE_LIMIT = 4 << 20
+"""Of a table of accounts, the bytes that the guest's agent reads too."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,9 @@ class GuestAccount:
         uid, gid = (int(found[2]), int(found[3])) if found else (int(user), 0)
         if group:
             gid = _group(tree, recipe, group)
-        elif found and not user.isdecimal():
+        if max(uid, gid) > _ID_LIMIT:
+            raise UsageError(f"recipe {recipe.name}: {recipe.user[:80]} is no number of an account")
+        if found and not group and not user.isdecimal():
             return cls(user, uid, gid, "")
         return cls(f"{uid}:{gid}", uid, gid, found[5] if found else "/")
 
@@ -52,12 +57,10 @@ class GuestAccount:
 def container_files(tree: Tree, busybox: Path, now: int) -> Tree:
     """The same tree with what a runtime would bring. busybox: a static one on this host."""
     for path in ("/etc/hosts", "/etc/resolv.conf"):
-        tree[path] = file_entry(SHIPPED / f"base/files{path}", now)
-    merged = tree.get("/bin", Entry(Kind.FOLDER)).kind is Kind.LINK
-    shell = "/usr/bin/sh" if merged else "/bin/sh"
-    if shell not in tree:
-        tree[BUSYBOX_PATH] = file_entry(busybox, now)
-        tree[shell] = Entry(Kind.LINK, 0o777, modified=now, target=BUSYBOX_PATH)
+        put(tree, path, file_entry(SHIPPED / f"base/files{path}", now))
+    if resolved(tree, "/bin/sh") not in tree:
+        put(tree, BUSYBOX_PATH, file_entry(busybox, now))
+        put(tree, "/bin/sh", Entry(Kind.LINK, 0o777, modified=now, target=BUSYBOX_PATH))
     return tree
 
 
@@ -72,10 +75,12 @@ def _group(tree: Tree, recipe: Recipe, group: str) -> int:
 
 def _rows(tree: Tree, path: str, columns: int) -> Iterator[list[str]]:
     """Of a table of accounts, the rows that are whole: an image may be anybody's."""
-    entry = tree.get(path)
+    entry = tree.get(resolved(tree, path, last=True))
     if entry is None or entry.content is None:
         return
-    for line in entry.content.read_text(encoding="utf-8", errors="replace").splitlines():
+    with entry.content.open("rb") as file:
+        text = file.read(_TABLE_LIMIT).decode(errors="replace")
+    for line in text.split("\n"):
         row = line.split(":")
         if len(row) >= columns and row[2].isdecimal() and (columns < 4 or row[3].isdecimal()):
             yield row

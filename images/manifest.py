@@ -62,6 +62,7 @@ _ID = re.compile(r"[0-9a-f]{16}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00")
 _PATH = re.compile(r"/[!-~]*")
+_FOLDER = re.compile(r"/[^\0]*")
 _METHOD_PATH = re.compile(r"[A-Z]{1,20} /[!-~]{0,200}")
 _MORE_OF_CARRY = {"egress", "idempotent"}
 _HOST_PORT = re.compile(r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}")
@@ -279,11 +280,11 @@ def _adapter(value: object) -> dict[str, Any]:
     _matching("adapter.kind", adapter["kind"], NAME)
     if not 1 <= adapter["port"] < 1 << 16:
         raise ManifestInvalid("adapter.port", "it is not a port")
-    for key in ("state", "read_only"):
+    for key, pattern in (("state", _FOLDER), ("read_only", _PATH)):
         if len(adapter[key]) > LIST_LIMIT:
             raise ManifestInvalid(f"adapter.{key}", f"it has more than {LIST_LIMIT} items")
         for path in adapter[key]:
-            if ".." in _matching(f"adapter.{key}", path, _PATH).split("/"):
+            if ".." in _matching(f"adapter.{key}", path, pattern).split("/"):
                 raise ManifestInvalid(f"adapter.{key}", "a path leads upwards")
     return adapter
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,15 +64,15 @@ VCPUS = (1, 16)
 DISK_MIB = (1024, 256 * 1024)
 
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
-_ACCOUNT = "([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})"
-_USER = re.compile(f"{_ACCOUNT}(:{_ACCOUNT})?")
-_PATH = re.compile(r"/|(/[A-Za-z0-9_.+@-]+)+")
+_USER = re.compile(r"[^:\n\0]+(:[^:\n\0]+)?")
+_PATH = re.compile(r"/|(/[^/\0]+)+")
+_TARGET = re.compile(r"/|(/[A-Za-z0-9_.+@-]+)+")
 _NEED = re.compile(r"time|monotonic|randomness")
 _ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 _METHOD_PATH = re.compile(r"[A-Z]{1,20} /[!-$&-~]{0,200}")
 _LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _OUTSIDE = re.compile(rf"{_LABEL}(\.{_LABEL})*:[0-9]{{1,5}}")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=[^\n\0]*")
+_VARIABLE = re.compile(r"[^=\0]+=[^\0]*")
 
 
 class RecipeNotFound(NotFoundError):
@@ -395,7 +396,7 @@ class Recipe:
             lines += [f"egress={' '.join(f'{at}:{port}' for _, at, port in self.outside())}"]
         lines += self.given()
         lines += [f"environment={pair}" for pair in self.environment]
-        return "".join(f"{line}\n" for line in lines)
+        return "".join(f"{_escaped(line)}\n" for line in lines)
 
     def to_json(self) -> dict[str, Any]:
         """The recipe without its folder, in JSON types."""
@@ -407,6 +408,13 @@ class Recipe:
     def from_json(cls, value: dict[str, Any]) -> Recipe:
         """The recipe of a built image. Raises RecipeInvalid, SettingsError for other fields."""
         return settings.from_table(cls, value, Path("recipe"))
+
+
+def _escaped(line: str) -> str:
+    """A line of /etc/satchel/service: replay/agent/service.h."""
+    if "\n" not in line:
+        return line
+    return "\\" + line.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def recipes() -> list[Recipe]:
@@ -498,6 +506,15 @@ def _disk_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
             yield key, "what runs on a whole disk is the disk's own"
 
 
+def _is_plain(command: str) -> bool:
+    """Whether it is `exec` and words that have no meaning for a shell."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    return command == f"exec {shlex.join(words[1:])}"
+
+
 def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
     yield from (*_carry_faults(recipe), *_container_faults(recipe), *_disk_faults(recipe))
     if not NAME.fullmatch(recipe.name):
@@ -505,7 +522,7 @@ def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
     if recipe.extends and not NAME.fullmatch(recipe.extends):
         yield "extends", f"{recipe.extends[:80]!r} is not the name of a recipe"
     for key, text in (("title", recipe.title), ("command", recipe.command)):
-        if "\n" in text:
+        if "\n" in text and not (key == "command" and _is_plain(text)):
             yield key, "it has more than one line"
     for key, value, low, high in (
         ("port", recipe.port, 1, PORT_LIMIT),
@@ -523,10 +540,10 @@ def _faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
         ("workdir", (recipe.workdir,), _PATH),
         ("exclude", recipe.exclude, _PATH),
         ("state", recipe.state, _PATH),
-        ("read-only", recipe.read_only, _PATH),
+        ("read-only", recipe.read_only, _TARGET),
         ("environment", recipe.environment, _VARIABLE),
         ("needs", recipe.needs, _NEED),
     ):
         for text in values:
-            if not pattern.fullmatch(text) or "/.." in text:
+            if not pattern.fullmatch(text) or (text[0] == "/" and ".." in text.split("/")):
                 yield key, f"{text[:80]!r} is malformed"

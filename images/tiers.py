@@ -44,7 +44,7 @@ def tiered(image: BuiltImage, folder: Path, tier: Tier) -> BuiltImage:
     for path in (kernel, initrd):
         shutil.copyfile(path, folder / path.name)
     copy_sparse(image.disk, copy.disk)
-    lines = read_file(copy.disk, SERVICE_PATH).decode().splitlines(keepends=True)
+    lines = [f"{line}\n" for line in read_file(copy.disk, SERVICE_PATH).decode().split("\n")[:-1]]
     lines = [line for line in lines if not line.startswith(_GIVEN)]
     wanted = [f"{line}\n" for line in recipe.given()]
     first = next((n for n, row in enumerate(lines) if row.startswith("environment=")), len(lines))

@@ -113,6 +113,14 @@ void BringLoopbackUp() {
   }
 }
 
+// As the runtimes of containers do: a service's user may listen at every port.
+void OpenLowPorts() {
+  Fd fd(open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_WRONLY | O_CLOEXEC));
+  if (!fd.valid() || write(fd.get(), "0", 1) != 1) {
+    Say("cannot open low ports: %s", strerror(errno));
+  }
+}
+
 void SetHostName() {
   std::string name = ReadSmallFile("/etc/hostname");
   name.resize(std::min(name.find('\n'), name.size()));
@@ -138,6 +146,7 @@ void PrepareGuest() {
   LinkStandardStreams();
   OpenConsole();
   BringLoopbackUp();
+  OpenLowPorts();
   SetHostName();
 }
 

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images of containers that tests make with umoci and skopeo, of BusyBox and without a registry."""
 
+import hashlib
 import io
+import json
 import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 CAPABILITY = b"\x01\0\0\x02\0\x04" + bytes(14)
 """cap_net_bind_service=ep, as the kernel keeps it."""
@@ -34,9 +37,12 @@ class LayerTar:
         self.path = path
         self._tar = tarfile.open(path, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
 
-    def file(self, name: str, content: bytes, mode: int = 0o644, capability: bytes = b"") -> None:
+    def file(
+        self, name: str, content: bytes, mode: int = 0o644, capability: bytes = b"", uid: int = 0
+    ) -> None:
         info = tarfile.TarInfo(name)
         info.size, info.mode, info.mtime = len(content), mode, 1_600_000_000
+        info.uid = info.gid = uid
         if capability:
             value = capability.decode("utf-8", "surrogateescape")
             info.pax_headers = {"SCHILY.xattr.security.capability": value}
@@ -45,6 +51,14 @@ class LayerTar:
     def link(self, name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> None:
         info = tarfile.TarInfo(name)
         info.type, info.linkname, info.mode = kind, target, 0o777
+        self._tar.addfile(info)
+
+    def add(self, info: tarfile.TarInfo, content: io.BytesIO) -> None:
+        self._tar.addfile(info, content)
+
+    def folder(self, name: str, uid: int = 0, mode: int = 0o755) -> None:
+        info = tarfile.TarInfo(name)
+        info.type, info.mode, info.uid, info.gid = tarfile.DIRTYPE, mode, uid, uid
         self._tar.addfile(info)
 
     def device(self, name: str) -> None:
@@ -98,6 +112,31 @@ def oci_image(folder: Path, layers: Iterable[Path], config: Sequence[str] = WEB)
         run("umoci", "raw", "add-layer", "--image", image, layer)
     run("umoci", "config", "--image", image, *config)
     return f"oci:{image}"
+
+
+def plain_image(folder: Path, config: dict[str, Any], layers: Iterable[Path]) -> str:
+    """A reference to a new image whose configuration is just that, whatever tools say of it."""
+    folder.mkdir(parents=True)
+
+    def blob(data: bytes) -> dict[str, Any]:
+        name = hashlib.sha256(data).hexdigest()
+        (folder / name).write_bytes(data)
+        return {"digest": f"sha256:{name}", "size": len(data)}
+
+    kinds = "application/vnd.oci.image."
+    made = [{**blob(path.read_bytes()), "mediaType": f"{kinds}layer.v1.tar"} for path in layers]
+    rootfs = {"type": "layers", "diff_ids": [layer["digest"] for layer in made]}
+    image = {"os": "linux", "architecture": "amd64", "config": config, "rootfs": rootfs}
+    described = {**blob(json.dumps(image).encode()), "mediaType": f"{kinds}config.v1+json"}
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": f"{kinds}manifest.v1+json",
+        "config": described,
+        "layers": made,
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "version").write_text("Directory Transport Version: 1.1\n")
+    return f"dir:{folder}"
 
 
 def web_image(folder: Path) -> str:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Containers' images become images of guests, whose disks debugfs reads."""
 
+import dataclasses
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.images.oci import (
     LayerTar,
     base_layer,
     oci_image,
+    plain_image,
     run,
     upper_layer,
     web_image,
@@ -143,15 +145,68 @@ def test_a_hostile_layer_ends_the_build_and_leaves_nothing(tmp_path: Path) -> No
     assert not list((cache_folder() / "layers").glob(".container-*"))
 
 
-def test_an_image_that_runs_nothing_or_several_lines_is_refused(tmp_path: Path) -> None:
+def test_an_image_that_runs_nothing_is_refused(tmp_path: Path) -> None:
     layers = [base_layer(tmp_path / "base.tar"), upper_layer(tmp_path / "upper.tar")]
     nothing = fetched(oci_image(tmp_path / "none", layers, ()), tmp_path / "n")
     with pytest.raises(UsageError, match="runs nothing by itself"):
         nothing.completed(target("oci:none", "none"))
-    lines = ("--config.entrypoint", "/bin/sh", "--config.cmd", "a\nb")
-    several = fetched(oci_image(tmp_path / "several", layers, lines), tmp_path / "s")
-    with pytest.raises(UsageError, match="more than one line"):
-        several.completed(target("oci:several", "several"))
+
+
+ODD_CONFIG = {
+    "Entrypoint": ["/bin/sh", "-c", "a\nexec it's", ""],
+    "Env": [
+        "discovery.type=x",
+        "PEM=-----\n\\key\n",
+        "a b-c=d=e",
+        "NOTHING",
+        "=x",
+        "BIG=" + "x" * (1 << 17),
+    ],
+    "ExposedPorts": {
+        **{"33060-33061/tcp": {}, "8080": {}, "53/udp": {}, "9000/TCP": {}},
+        **{"1/sctp": {}, "http": {}, "70000/tcp": {}, "9-8/tcp": {}},
+    },
+    "Volumes": {
+        "/my data/a:b": {},
+        "/a//b/../c/": {},
+        "rel": {},
+        "/": {},
+        "/proc/x": {},
+        "/é\n": {},
+    },
+    "WorkingDir": "/srv/./it's here/",
+    "User": "Some.User$:0",
+}
+
+
+def test_whatever_a_configuration_may_say_is_taken_and_the_rest_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    container = fetched(plain_image(tmp_path / "odd", ODD_CONFIG, []), tmp_path / "s")
+    said = container.settings
+    assert said.ports == (8080, 9000, 33060)
+    assert said.volumes == ("/a/c", "/my data/a:b", "/rel", "/é\n")
+    assert (said.workdir, said.user) == ("/srv/it's here", "Some.User$:0")
+    assert said.environment == ("discovery.type=x", "PEM=-----\n\\key\n", "a b-c=d=e")
+    recipe = container.completed(target(f"dir:{tmp_path}/odd", "odd"))
+    left_out = [one.getMessage() for one in caplog.records]
+    for part in (
+        "'NOTHING'",
+        "'=x'",
+        "'BIG'",
+        "'http'",
+        "'70000/tcp'",
+        "'9-8/tcp'",
+        "'/'",
+        "'/proc/x'",
+    ):
+        assert len([text for text in left_out if part in text]) == 1
+    assert len(left_out) == 8
+    assert type(recipe).from_json(recipe.to_json()) == dataclasses.replace(recipe, folder=None)
+    lines = recipe.service_file().splitlines()
+    assert "\\environment=PEM=-----\\n\\\\key\\n" in lines
+    assert "environment=discovery.type=x" in lines
+    assert """\\command=exec /bin/sh -c 'a\\nexec it'"'"'s' ''""" in lines
 
 
 def test_what_skopeo_does_not_find_is_told_in_its_words(tmp_path: Path) -> None:

@@ -212,7 +212,8 @@ def test_a_sparse_file_that_tar_made_has_its_data_where_it_was(tmp_path: Path) -
         file.truncate(20 << 20)
     for form in ("gnu", "posix"):
         made = tmp_path / f"{form}.tar"
-        argv = ["tar", "--sparse", f"--format={form}", "-C", tmp_path, "-cf", made, source.name]
+        argv = ["tar", "--sparse", f"--format={form}", "-C", str(tmp_path), "-cf", str(made)]
+        argv.append(source.name)
         subprocess.run(argv, check=True)
         scratch = tmp_path / form
         scratch.mkdir()

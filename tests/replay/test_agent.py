@@ -442,11 +442,11 @@ def test_a_containers_command_has_its_words_and_every_variable(short_path: Path)
         "\\environment=PEM=-----BEGIN\\nkey\\\\n\\n\n"
     )
     console = short_path / "console"
-    argv = [agent_program(), "--no-init", "--listen", short_path / "agent", "--config", description]
-    limits = ["prlimit", "--nofile=1024:"]
+    argv: list[str | Path] = ["prlimit", "--nofile=1024:", agent_program(), "--no-init"]
+    argv += ["--listen", short_path / "agent", "--config", description]
     with (
         console.open("wb") as output,
-        subprocess.Popen([*limits, *argv], stdout=output, stderr=output) as agent,
+        subprocess.Popen(argv, stdout=output, stderr=output) as agent,
     ):
         try:
             eventually(report.read_text, 20)
