@@ -342,8 +342,8 @@ class _Build:
         return with_folders(tree, now)
 
     def _folder(self, tree: Tree, path: str, entry: Entry) -> None:
-        """A folder of the service's; what a container's image has there stays, also behind links.
-        Raises UsageError where it has a file."""
+        """Add a folder of the service. A folder of the container's image stays, also after links.
+        Raises UsageError if there is a file."""
         place = resolved(tree, path, last=True)
         if place == "/" or (self.container and any(place == m for m in _MOUNT_POINTS)):
             return

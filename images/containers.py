@@ -36,7 +36,7 @@ DOCKERFILES = ("Dockerfile", "Containerfile")
 ARCHITECTURE = "amd64"
 
 GUESTS_OWN = ("/dev", "/proc", "/sys")
-"""Where the guest has something of its own in place of the image's files."""
+"""Folders in which the guest has its own files, not those of the image."""
 
 _EXPOSED = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?(?:/([A-Za-z]+))?")
 _VARIABLE_LIMIT = 128 << 10
@@ -56,9 +56,9 @@ class ContainerRefused(UnavailableError):
 
 @dataclass(frozen=True)
 class ContainerSettings:
-    """What an image says of how it is run; the words are those of its `config`.
+    """How an image is run, in the words of its `config`.
 
-    refused: what of it cannot be done, each with the reason; the rest is.
+    refused: the values that cannot be used, each with the reason.
     """
 
     command: tuple[str, ...] = ()
@@ -230,7 +230,7 @@ def _port(text: str, refused: list[str]) -> int:
         return 0
     if found and 1 <= int(found[1]) <= int(found[2] or found[1]) <= PORT_LIMIT:
         return int(found[1])
-    refused.append(f"EXPOSE {text[:80]!r} is no port or range of ports and is left out")
+    refused.append(f"EXPOSE {text[:80]!r} is neither a port nor a range of ports, and is left out")
     return 0
 
 
@@ -243,7 +243,7 @@ def _is_volume(path: str, refused: list[str]) -> bool:
 
 
 def _path(text: str) -> str:
-    """As an absolute path without `..`; relative ones begin at the root folder."""
+    """Return an absolute path without `..`; a relative one begins at the root folder."""
     return posixpath.normpath(f"/{text.lstrip('/')}")
 
 

@@ -42,7 +42,7 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _FAST_LINK = 60
 """A link to a shorter path is in the inode."""
 _INODE_BLOCKS = 40
-"""Where it is there."""
+"""The offset of the link in its inode."""
 _RECORD = struct.Struct("<IHB")
 
 
@@ -102,7 +102,7 @@ def copy_sparse(disk: Path, target: Path) -> None:
 
 
 class _StandIns:
-    """Names and links that debugfs cannot be told, and what it is told in place of them."""
+    """Names and links that no command can contain, and their stand-ins of the same length."""
 
     def __init__(self, tree: Mapping[str, Entry]) -> None:
         self._names: dict[tuple[str, str], str] = {}  # by folder, as debugfs knows it, and name
@@ -111,7 +111,7 @@ class _StandIns:
         self._candidates: dict[tuple[str, int], Iterator[str]] = {}
 
     def path(self, path: str) -> str:
-        """The path as debugfs is told it."""
+        """The path with stand-ins."""
         if not _ends_line(path):
             return path
         told, real = "", ""
@@ -121,7 +121,7 @@ class _StandIns:
         return told
 
     def target(self, path: str, target: str) -> str:
-        """The target of the link at `path`, as debugfs is told it."""
+        """The target of the link at `path`, or its stand-in."""
         if not _ends_line(target):
             return target
         self._links[path] = target
@@ -152,7 +152,7 @@ class _StandIns:
         for (folder, name), told in self._names.items():
             folders.setdefault(folder, {})[_bytes(told)] = _bytes(name)
         blocks = [(_blocks(disk, folder or "/"), names) for folder, names in folders.items()]
-        with disk.open("r+b") as file:  # all places are known: a path leads nowhere from here on
+        with disk.open("r+b") as file:  # the paths with stand-ins are not valid below
             for place, target in links:
                 file.seek(place)
                 file.write(_bytes(target))

@@ -20,7 +20,7 @@ ROOT = "root"
 BUSYBOX_PATH = "/usr/lib/satchel/busybox"
 _ID_LIMIT = (1 << 32) - 2
 _TABLE_LIMIT = 4 << 20
-"""Of a table of accounts, the bytes that the guest's agent reads too."""
+"""Bytes of a table of accounts that the guest's agent reads."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,9 @@ class GuestAccount:
         if group:
             gid = _group(tree, recipe, group)
         if max(uid, gid) > _ID_LIMIT:
-            raise UsageError(f"recipe {recipe.name}: {recipe.user[:80]} is no number of an account")
+            raise UsageError(
+                f"recipe {recipe.name}: {recipe.user[:80]} is too large a number for an account"
+            )
         if found and not group and not user.isdecimal():
             return cls(user, uid, gid, "")
         return cls(f"{uid}:{gid}", uid, gid, found[5] if found else "/")

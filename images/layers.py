@@ -7,9 +7,10 @@ below away, and `.wh..wh..opq` all that is in its folder (OCI image specificatio
 made the archive may be a stranger, so nothing of it is unpacked by its name: contents become
 numbered files, links are followed within the tree alone, and limits hold before anything is read.
 
-Refused: names with `..` or longer than Linux has, hard links to what is not there, device nodes
-and pipes but for those of folders that the guest mounts over, and archives that hold more than the
-guest's disk. Zeros take no room on that disk, so of them an archive may have ZEROS times as many.
+A layer is refused for a name with `..`, a name or path that is too long for Linux, a hard link to a
+missing file, and a device node or pipe outside the folders that the guest mounts over. So is an
+archive that is larger than the guest's disk. Zeros take no room on that disk, so an archive may
+have ZEROS times as many bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ ZEROS = 16
 them if a user of the image has a large number."""
 
 _SIZE_LIMIT = (1 << 44) - (1 << 12)
-"""Of a file on the guest's disk, holes included."""
+"""Bytes of a file on the guest's disk, holes included."""
 _NAME_LIMIT, _PATH_LIMIT = 255, 4095
 _WHITEOUT, _OPAQUE, _RESERVED = ".wh.", ".wh..wh..opq", ".wh..wh."
 _ID_LIMIT = (1 << 32) - 2
@@ -63,7 +64,7 @@ class Layers:
 
     @property
     def tree(self) -> Tree:
-        """What is in the guest then."""
+        """The entries that the guest gets."""
         return {path: entry for path, entry in self._all.items() if not self._stays_out(path)}
 
     def _stays_out(self, path: str) -> bool:
@@ -112,7 +113,7 @@ class Layers:
             for child in sorted(self._children.get(folder, ())):
                 self._remove_below(f"{folder}/{child}", own)
         elif any(part.startswith(_RESERVED) for part in parts):
-            return  # what a storage driver of Docker keeps for itself
+            return  # a storage driver of Docker keeps this for itself
         elif base.startswith(_WHITEOUT):
             self._remove_below(f"{folder}/{base.removeprefix(_WHITEOUT)}", own)
         elif (entry := self._entry(member, path, reader)) is not None:
@@ -141,8 +142,7 @@ class Layers:
         return _entry(member, Kind.FILE, content, digest)
 
     def _copy(self, reader: _Forward, member: tarfile.TarInfo, content: Path) -> bytes:
-        """Write a member's content, with holes for zeros; its digest, of what is not a hole of the
-        archive itself."""
+        """Write a member's content, with holes for zeros, and return the digest of its data."""
         digest = hashlib.sha256()
         reader.seek(member.offset_data)
         holes = cast("list[tuple[int, int]] | None", getattr(member, "sparse", None))
@@ -274,9 +274,9 @@ def _parts(name: str) -> list[str]:
         raise _LayerFault(f"the name {name[:100]!r} leads out of the image")
     lengths = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
     if "\0" in name or max(lengths, default=0) > _NAME_LIMIT:
-        raise _LayerFault(f"the name {name[:100]!r} is none that Linux has")
+        raise _LayerFault(f"the name {name[:100]!r} is too long for Linux or has a NUL")
     if sum(lengths) + len(lengths) > _PATH_LIMIT:
-        raise _LayerFault(f"the path {name[:100]!r} is longer than Linux has")
+        raise _LayerFault(f"the path {name[:100]!r} is too long for Linux")
     return parts
 
 

@@ -21,7 +21,7 @@ from satchel.errors import UsageError
 
 _PIECE = 1 << 20
 _LINKS_LIMIT = 40
-"""As many symbolic links on one path as Linux follows."""
+"""Symbolic links that Linux follows on one path."""
 _ATTRIBUTE = "SCHILY.xattr."
 _KEPT = ("user.", "security.capability")
 
@@ -89,8 +89,9 @@ def resolved(tree: Mapping[str, Entry], path: str, *, last: bool = False) -> str
 
 
 def put(tree: Tree, path: str, entry: Entry) -> str:
-    """Put an entry of the builder's at `path`, behind the links on the way there; the path where it
-    is then. What was there is replaced, with all below it. Raises UsageError as `resolved` does."""
+    """Put an entry of the builder at `path`, follow the links on the way, and return the real path.
+
+    It replaces the old entry and all below that. Raises UsageError for a path below a file."""
     place = resolved(tree, path)
     old = tree.get(place)
     if old and old.kind is Kind.FOLDER and entry.kind is not Kind.FOLDER:

@@ -75,7 +75,7 @@ void MountOne(const Mount& mounting) {
 
 void MountAll() {
   for (const Mount& mounting : kMounts) MountOne(mounting);
-  // What the agent says by a file is in memory, so that it writes no blocks of the disk.
+  // The agent's own files stay in memory and change no block of the disk.
   if (!IsMountPoint("/run")) MountOne(kOwnFolder);
 }
 
@@ -113,7 +113,7 @@ void BringLoopbackUp() {
   }
 }
 
-// As the runtimes of containers do: a service's user may listen at every port.
+// A service's user may listen at every port, also below 1024. Runtimes of containers allow it.
 void OpenLowPorts() {
   Fd fd(open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_WRONLY | O_CLOEXEC));
   if (!fd.valid() || write(fd.get(), "0", 1) != 1) {

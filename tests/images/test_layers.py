@@ -140,8 +140,8 @@ def test_what_the_guest_mounts_over_stays_out(tmp_path: Path) -> None:
         ([member("a", b"1"), member("a/b", b"2")], "not a folder"),
         ([link("a", "b"), link("b", "a"), member("a/x", b"1")], "not a folder"),
         ([member("a", uid=(1 << 32) - 1)], "owner"),
-        ([member("a" * 256, b"1")], "none that Linux has"),
-        ([member("a/" * 2048 + "b", b"1")], "longer than Linux has"),
+        ([member("a" * 256, b"1")], "too long for Linux or"),
+        ([member("a/" * 2048 + "b", b"1")], "path .* is too long"),
         ([link("a", "")], "a link to no path"),
     ],
 )
