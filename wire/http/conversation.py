@@ -388,7 +388,9 @@ class Conversations:
         with self._guard:
             self._open.add(conversation)
         try:
-            if not self._closing.is_set():
+            if self._closing.is_set():
+                connection.close()
+            else:
                 conversation.run()
         except Exception:
             logger.exception("a program's connection is closed")
