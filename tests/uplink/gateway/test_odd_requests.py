@@ -132,19 +132,30 @@ def test_a_list_and_a_file_never_disagree(odd: tuple[Site, Program]) -> None:
 
 def test_an_upload_past_a_lock_is_the_services_to_refuse(odd: tuple[Site, Program]) -> None:
     """It was answered 201. Then UNLOCK and the upload waited for each other."""
-    _, program = odd
+    cloud, program = odd
     question = (
         b'<lockinfo xmlns="DAV:"><lockscope><exclusive/></lockscope><locktype><write/></locktype>'
         b"<owner>me</owner></lockinfo>"
     )
+    lines = ("Timeout: Second-600", "Depth: 0")
     program.ask("PUT", "/cloud/a", body=b"before")
-    locked = program.ask("LOCK", "/cloud/a", "Timeout: Second-600", "Depth: 0", body=question)
+    locked = program.ask("LOCK", "/cloud/a", *lines, body=question)
     assert locked.status == 200
+    program.ask("PROPFIND", "/cloud/", "Depth: 1", "Cache-Control: no-cache")
     assert program.ask("PUT", "/cloud/a", body=b"past").status == 423
     token = f"Lock-Token: {locked.headers['lock-token']}"
     assert program.ask("UNLOCK", "/cloud/a", token).status == 204
     assert program.ask("PUT", "/cloud/a", body=b"after").status == 204
     assert program.ask("GET", "/cloud/a").body == b"after"
+    cloud.flush()
+    with contextlib.closing(Program(cloud.server.port)) as elsewhere:  # where uplink sees no lock
+        locked = elsewhere.ask("LOCK", "/dav/a", *lines, body=question)
+    program.ask("PROPFIND", "/cloud/", "Depth: 1", "Cache-Control: no-cache")
+    assert program.ask("PUT", "/cloud/a", body=b"at last").status == 204
+    token = f"Lock-Token: {locked.headers['lock-token']}"
+    assert program.ask("UNLOCK", "/cloud/a", token).status == 204
+    assert cloud.flush()["held"] == 0
+    assert (cloud.server.files / "a").read_bytes() == b"at last"
 
 
 def test_a_refused_upload_with_expect_says_that_the_connection_ends(
