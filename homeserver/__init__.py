@@ -13,7 +13,7 @@
   the socket at which they join (shares.home)
 - settings: home.toml
 - retention: which versions and checkpoints stay; registry: folders of things by name;
-  machine_options: what a machine is to be; jobs: long requests
+  machine_options: what a machine is to be; jobs: long requests; places: what paths lead to
 
 Imports go down this list, and what stands on one line does not know each other (`.importlinter`).
 """

@@ -23,6 +23,7 @@ from homeserver.home import Home
 from homeserver.jobs import Jobs
 from homeserver.media.carry import ALL_OF_IT
 from homeserver.media.unsealed import UnsealedPolicy
+from homeserver.places import require_seen
 from homeserver.services.records import CheckpointNotFound, NewService
 from homeserver.services.service import Service
 from homeserver.shares import Shares
@@ -173,18 +174,20 @@ def _upkeep(home: Home, works: Jobs) -> flask.Blueprint:
 
     @routes.post("/import")
     @takes(file=str, name=str)
-    @query(work=str)
+    @query(work=str, seen=str)
     def import_volume(fields: dict[str, Any]) -> Any:
         """A file, by its absolute path on this host."""
+        file = _seen(Path(fields["file"]))
         with works.begin(_word()) as progress:
-            return home.import_volume(Path(fields["file"]), fields["name"], progress)
+            return home.import_volume(file, fields["name"], progress)
 
     @routes.post("/export")
     @takes(name=str, file=str, overwrite=bool)
-    @query(work=str)
+    @query(work=str, seen=str)
     def export_volume(fields: dict[str, Any]) -> Any:
         """To such a file."""
         file, overwrite = Path(fields["file"]), fields["overwrite"]
+        _seen(file.parent)
         with works.begin(_word()) as progress:
             return home.export_volume(fields["name"], file, overwrite, progress)
 
@@ -201,8 +204,10 @@ def _shares(shares: Shares) -> flask.Blueprint:
 
     @routes.post("")
     @takes(name=str, path=str, policy=str, relaxation=float, log=str)
+    @query(seen=str)
     def add(fields: dict[str, Any]) -> Any:
         """Add one: name, path, policy, relaxation, log."""
+        _seen(Path(fields["path"]))
         shares.add(ShareRecord(**fields))
         return {}
 
@@ -449,12 +454,12 @@ def _checkpoints(home: Home, works: Jobs) -> flask.Blueprint:
 
     @routes.post("/media/sync")
     @takes(media=str, services=list, doubtful=str, budget=int)
-    @query(work=str)
+    @query(work=str, seen=str)
     def sync(fields: dict[str, Any]) -> Any:
         """Newest checkpoints onto media."""
         if not all(isinstance(name, str) for name in fields["services"]):
             raise UsageError("services must be strings")
-        media, doubtful = Path(fields["media"]), UnsealedPolicy.of(fields["doubtful"])
+        media, doubtful = _seen(Path(fields["media"])), UnsealedPolicy.of(fields["doubtful"])
         budget = None if fields["budget"] == ALL_OF_IT else fields["budget"]
         with works.begin(_word()) as progress:
             written = home.sync(
@@ -464,33 +469,34 @@ def _checkpoints(home: Home, works: Jobs) -> flask.Blueprint:
 
     @routes.post("/media/defrag")
     @takes(media=str)
-    @query(work=str)
+    @query(work=str, seen=str)
     def defrag(fields: dict[str, Any]) -> Any:
         """What resumes read first, in one piece."""
-        media = Path(fields["media"])
+        media = _seen(Path(fields["media"]))
         with works.begin(_word()) as progress:
             return asdict(home.defragment(media, progress))
 
     @routes.post("/media/rotate")
     @takes(media=str, keys=list, doubtful=str)
-    @query(work=str)
+    @query(work=str, seen=str)
     def rotate(fields: dict[str, Any]) -> Any:
         """Another key, for these SSH public keys."""
         if not all(isinstance(key, str) for key in fields["keys"]):
             raise UsageError("keys must be strings")
-        media, doubtful = Path(fields["media"]), UnsealedPolicy.of(fields["doubtful"])
+        media, doubtful = _seen(Path(fields["media"])), UnsealedPolicy.of(fields["doubtful"])
         with works.begin(_word()):
             return asdict(home.rotate(media, fields["keys"], doubtful))
 
     @routes.post("/services/<name>/checkpoint")
     @takes(media=str, doubtful=str)
-    @query(work=str)
+    @query(work=str, seen=str)
     def take(fields: dict[str, Any], name: str) -> Any:
         """Take one; media: PATH to carry it."""
         media, doubtful = fields["media"], UnsealedPolicy.of(fields["doubtful"])
         with works.begin(_word()) as progress:
             if media:
-                return asdict(home.carry(name, Path(media), progress=progress, doubtful=doubtful))
+                root = _seen(Path(media))
+                return asdict(home.carry(name, root, progress=progress, doubtful=doubtful))
             taken = home.service(name).checkpoint()
         return {
             "checkpoint": taken.manifest.id,
@@ -514,8 +520,14 @@ def _status(service: Service) -> ServiceStatus:
 
 
 def _word() -> str:
-    """What the client calls a long request; empty if it asks for no progress."""
+    """Return the client's word for a long request; empty if it asks for no progress."""
     return flask.request.args.get("work", "")
+
+
+def _seen(place: Path) -> Path:
+    """Return the place. Raises PlaceHidden if the command means another one."""
+    require_seen(place, flask.request.args.get("seen", ""))
+    return place
 
 
 def _number(name: str, default: int, least: int, most: int) -> int:

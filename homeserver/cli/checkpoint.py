@@ -9,6 +9,7 @@ import click
 from console import json_option, show
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
+from homeserver.places import with_identity
 from media import find_media
 
 
@@ -26,7 +27,9 @@ def command(
     context: Context, service: str, media: str | None, doubtful: str, as_json: bool
 ) -> None:
     """Take a checkpoint of SERVICE. Its machine pauses for a moment."""
-    body = {"media": str(find_media(media)) if media else "", "doubtful": doubtful}
+    root = find_media(media) if media else None
+    body = {"media": str(root or ""), "doubtful": doubtful}
     path = f"/v1/services/{service}/checkpoint"
+    path = with_identity(path, root) if root else path
     answer = context.follow(f"checkpoint {service}", path, body, quiet=as_json)
     show(answer, as_json=as_json)

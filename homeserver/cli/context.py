@@ -139,11 +139,12 @@ class Context:
         """What the daemon answers to a long request. Ctrl-C stops the work there, and waits for
         what it has begun to be put away."""
         daemon, word = self.daemon(), secrets.token_hex(8)
+        joint = "&" if "?" in path else "?"
         call: Future[Any] = Future()
 
         def ask() -> None:
             try:
-                call.set_result(daemon.post_json(f"{path}?work={word}", body, timeout=None))
+                call.set_result(daemon.post_json(f"{path}{joint}work={word}", body, timeout=None))
             except Exception as error:
                 call.set_exception(error)
 

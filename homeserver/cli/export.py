@@ -10,6 +10,7 @@ import click
 
 from console import json_option, show
 from homeserver.cli.context import Context
+from homeserver.places import with_identity
 from homeserver.store import upkeep
 from satchel.errors import UsageError
 from satchel.files import new_mode
@@ -34,7 +35,7 @@ def command(context: Context, name: str, file: Path, overwrite: bool, as_json: b
         )
     written = context.tend(
         f"export {name}",
-        "/v1/export",
+        with_identity("/v1/export", file.absolute().parent),
         {"name": name, "file": str(file.absolute()), "overwrite": overwrite},
         lambda store, progress: upkeep.export_volume(store, name, file, overwrite, progress),
         quiet=as_json,

@@ -14,6 +14,7 @@ from chunkstore import Store, StoreFull
 from console import json_option, show
 from homeserver.cli.context import Context
 from homeserver.cli.prune import prune
+from homeserver.places import with_identity
 from homeserver.store import upkeep
 from images import raw_view
 from satchel.errors import SatchelError
@@ -52,5 +53,6 @@ def command(context: Context, file: Path, name: str, as_it_is: bool, as_json: bo
 
     with raw_view(file, as_it_is=as_it_is) as raw:
         body = {"file": str(raw.resolve()), "name": name}  # /dev/stdin is another one there
-        made = context.tend(f"import {name}", "/v1/import", body, here, quiet=as_json)
+        route = with_identity("/v1/import", raw)
+        made = context.tend(f"import {name}", route, body, here, quiet=as_json)
     show(made, as_json=as_json)

@@ -20,6 +20,7 @@ from homeserver.media.care import media_contents, recover_media, verify_media
 from homeserver.media.carry import ALL_OF_IT
 from homeserver.media.plugged import sync_plugged
 from homeserver.media.unsealed import UnsealedPolicy
+from homeserver.places import with_identity
 from homeserver.settings import HomeSettings
 from media import (
     Media,
@@ -104,7 +105,8 @@ def rotate(
     public_keys = [path.read_text() for path in recipients]
     if context.serving:
         body = {"media": str(root), "keys": public_keys, "doubtful": doubtful}
-        answer = context.follow("rotate", "/v1/media/rotate", body, quiet=as_json)
+        route = with_identity("/v1/media/rotate", root)
+        answer = context.follow("rotate", route, body, quiet=as_json)
     else:
         with context.home() as home:
             answer = asdict(home.rotate(root, public_keys, UnsealedPolicy(doubtful)))
@@ -203,7 +205,8 @@ def _synced(
             "doubtful": doubtful,
             "budget": most,
         }
-        answer: dict[str, Any] = context.ask("sync", "/v1/media/sync", body, progress)
+        route = with_identity("/v1/media/sync", root)
+        answer: dict[str, Any] = context.ask("sync", route, body, progress)
         return answer
     with context.home() as home:
         return asdict(home.sync(services, root, progress, UnsealedPolicy(doubtful), budget))
@@ -247,7 +250,8 @@ def defrag(context: Context, media: str, as_json: bool) -> None:
     """
     root = find_media(media)
     if context.serving:
-        answer = context.follow("defrag", "/v1/media/defrag", {"media": str(root)}, quiet=as_json)
+        route = with_identity("/v1/media/defrag", root)
+        answer = context.follow("defrag", route, {"media": str(root)}, quiet=as_json)
     else:
         with context.home() as home, bar("defrag", quiet=as_json) as progress:
             answer = asdict(home.defragment(root, progress))

@@ -13,6 +13,7 @@ import click
 
 from console import json_option, show, size
 from homeserver.cli.context import Context
+from homeserver.places import with_identity
 from satchel.errors import ConflictError, UsageError
 from satchel.names import host_name
 
@@ -94,7 +95,7 @@ def add(
         "relaxation": relaxation,
         "log": log,
     }
-    context.daemon().post_json("/v1/shares", body)
+    context.daemon().post_json(with_identity("/v1/shares", path), body)
     show({"added": name}, as_json=as_json)
 
 

@@ -5,6 +5,8 @@
 import json
 import os
 import random
+import shlex
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -24,7 +26,7 @@ from satchel.ids import CheckpointId
 from tests.chunkstore.content import noise
 from tests.chunkstore.mounts import tmpfs
 from tests.homeserver.conftest import Bench, program_of
-from tests.homeserver.program import Program
+from tests.homeserver.program import PROGRAM, Program
 from tests.homeserver.test_carry import run
 from tests.homeserver.test_interrupted import DRAWN, SECONDS, Terminal, daemon, held
 from tests.needs import requires
@@ -87,6 +89,35 @@ def test_an_export_replaces_a_file_only_if_it_is_told_to(
     bench.home.close()
     _export_twice(program, disk, out)
     bench.reopen()
+
+
+@requires("root", "mount", "unshare")
+def test_a_place_that_the_daemon_does_not_see_is_named_as_that(
+    bench: Bench, program: Program, tmp_path: Path
+) -> None:
+    """The folder is another one for the command, as under PrivateTmp."""
+    place = tmp_path / "private"
+    place.mkdir()
+    commands = [
+        ("import", place / "disk", "other"),
+        ("export", "disk", place / "out"),
+        ("media", "sync", place),
+        ("checkpoint", "notes", "--media", place),
+    ]
+    mounted = f"mount -t tmpfs tmpfs {place} && touch {place}/disk && "
+    with daemon(bench):
+        for command in commands:
+            argv = shlex.join(map(str, (PROGRAM, *command, "--json")))
+            done = subprocess.run(
+                ["unshare", "--mount", "sh", "-c", mounted + argv],
+                env=program.environment, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            assert done.returncode == 3, (command, done.stderr)
+            error = json.loads(done.stderr.splitlines()[-1])["error"]
+            assert error["what"].startswith(f"the home server cannot see {place}")
+            assert "PrivateTmp" in error["why"]
+            assert "systemctl stop" in error["fix"]
+    assert list(place.iterdir()) == []
 
 
 def _export_twice(program: Program, disk: Path, out: Path) -> None:
