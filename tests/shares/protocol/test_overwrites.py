@@ -4,8 +4,22 @@
 
 from __future__ import annotations
 
-from shares.protocol import Block, DelayedUpdate, FileId, PushPolicy, WriteInvalidate
+from math import inf
+
+import pytest
+
+from shares.protocol import (
+    Block,
+    Decision,
+    DelayedUpdate,
+    FileId,
+    Optimal,
+    PushPolicy,
+    WriteInvalidate,
+    WriteUpdate,
+)
 from shares.protocol.overwrites import Overwrites
+from shares.protocol.policies import AHEAD
 from tests.shares.protocol.accesses import VALUE, Access
 from tests.shares.protocol.simulated_home import SimHome
 from tests.shares.protocol.simulated_node import SimNode
@@ -112,3 +126,62 @@ def test_what_is_kept_is_bounded() -> None:
         policy.asked(FileId(file), 0, Block(threshold=threshold), 0.0)
     assert policy.threshold(FileId(2), Block()) == 1
     assert policy.threshold(FileId(1), Block()) == 2  # the last of all files
+
+
+def test_a_file_whose_blocks_are_used_again_is_remembered_longer() -> None:
+    policy = DelayedUpdate(files=2)
+    for threshold, file in enumerate((1, 2, 1, 3)):
+        policy.asked(FileId(file), 0, Block(threshold=threshold), 0.0)
+    assert policy.threshold(FileId(1), Block()) == 2
+    assert policy.threshold(FileId(2), Block()) == 3  # the last of all files
+
+
+WANTED, UNWANTED = Block(wanted=True), Block()
+
+
+@pytest.mark.parametrize(
+    ("policy", "block", "decision", "unasked"),
+    [
+        (WriteInvalidate(), WANTED, Decision.KEEP, inf),
+        (WriteUpdate(), WANTED, Decision.PUSH, 0),
+        (WriteUpdate(), UNWANTED, Decision.KEEP, inf),
+        (DelayedUpdate(), WANTED, Decision.KEEP, inf),
+        (Optimal(lambda file, number: number == 3), WANTED, Decision.PUSH_TO_EVERYONE, 0),
+        (Optimal(lambda file, number: number == 4), WANTED, Decision.KEEP, 0),
+        (DelayedUpdate(), Block(threshold=0), Decision.PUSH_TO_EVERYONE, 0),
+        (DelayedUpdate(), Block(threshold=5, untouched=True), Decision.KEEP, 5),
+        (DelayedUpdate(), Block(threshold=5, untouched=False), Decision.KEEP, 4),
+        (DelayedUpdate(), Block(threshold=5, overwritten=2, untouched=False), Decision.KEEP, 2),
+        (DelayedUpdate(), Block(threshold=1, overwritten=1), Decision.PUSH_TO_EVERYONE, 0),
+        (DelayedUpdate(), Block(threshold=1, overwritten=4), Decision.PUSH_TO_EVERYONE, 0),
+    ],
+)
+def test_writes_that_need_no_question_are_those_that_push_nothing(
+    policy: PushPolicy, block: Block, decision: Decision, unasked: float
+) -> None:
+    assert policy.wrote(FILE, 3, block, 0.0) is decision
+    assert policy.unasked(FILE, block) == unasked
+
+
+@pytest.mark.parametrize(
+    ("policy", "ahead"),
+    [
+        (WriteInvalidate(), set()),
+        (WriteUpdate(), set()),
+        (DelayedUpdate(), {0, AHEAD - 1}),
+        (Optimal(lambda file, number: number == AHEAD), {AHEAD}),
+    ],
+)
+def test_the_beginning_of_a_native_file_goes_ahead_of_who_opens_it(
+    policy: PushPolicy, ahead: set[int]
+) -> None:
+    numbers = (0, AHEAD - 1, AHEAD)
+    assert {n for n in numbers if policy.engaged(FILE, n, UNWANTED, 0.0)} == ahead
+    due = isinstance(policy, DelayedUpdate)
+    assert policy.engaged(FILE, 10 * AHEAD, Block(threshold=0), 0.0) is due
+
+
+def test_updates_are_declined_unless_each_write_is_one() -> None:
+    policies = (WriteInvalidate(), DelayedUpdate(), Optimal(lambda file, number: True))
+    assert all(policy.declines for policy in policies)
+    assert not WriteUpdate().declines
