@@ -340,7 +340,7 @@ class Journal:
         for operation in there:
             if operation.number == self._last() + 1:
                 self._publish(operation)
-        for operation in self._operations[max(0, log.last - self._base) :]:
+        for operation in self._operations[log.last - self._base :]:
             log.append(operation)
 
     def _forget(self, upto: OperationNumber) -> None:

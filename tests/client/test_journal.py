@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +59,8 @@ def test_operations_are_numbered_timed_and_logged_before_anybody_sees_them(place
     assert all(a.time_ns < b.time_ns for a, b in itertools.pairwise(made))
     assert len({op.seed for op in made}) == 5
     assert places.logged(places.media) == [1, 2, 3, 4, 5]
+    assert journal.place == places.media
+    assert journal.merge(), "there is nothing to merge"
     assert not Log.exists(places.spare)
 
 
@@ -102,12 +105,24 @@ def test_operations_are_given_out_in_batches_of_a_bounded_size(places: Places) -
         cursor = batch[-1].number
     assert sizes == [2, 2, 1, 1, 1]
     assert [op.number for op in journal.wait(number(2), 2, 0)] == [3, 4]
+    assert journal.place is None
+
+
+def test_a_batch_may_be_just_as_large_as_the_limit() -> None:
+    journal = Journal(None, None)
+    head = journal.append(lambda number, time_ns, seed: b"").record_size
+    journal.append(lambda number, time_ns, seed: b"x" * (BATCH_BYTES - 2 * head))
+    assert len(journal.wait(number(0), 32, 0)) == 2
+    journal.append(lambda number, time_ns, seed: b"x" * (BATCH_BYTES - 2 * head + 1))
+    journal.append(lambda number, time_ns, seed: b"")
+    assert len(journal.wait(number(2), 32, 0)) == 1
 
 
 def test_a_waiter_gets_what_comes_and_is_woken(places: Places) -> None:
     journal = places.journal()
+    began = time.monotonic()
     threading.Timer(0.1, lambda: journal.append(encode)).start()
-    assert [op.number for op in journal.wait(number(0), 8, 5)] == [1]
+    assert [op.number for op in journal.wait(number(0), 8, 60)] == [1]
     called = threading.Event()
 
     def call() -> None:
@@ -115,8 +130,9 @@ def test_a_waiter_gets_what_comes_and_is_woken(places: Places) -> None:
         journal.wake()
 
     threading.Timer(0.1, call).start()
-    assert journal.wait(number(1), 8, 30, called) == []
-    assert journal.wait(number(1), 8, 30, called) == []
+    assert journal.wait(number(1), 8, 60, called) == []
+    assert journal.wait(number(1), 8, 60, called) == []
+    assert time.monotonic() - began < 50
 
 
 def test_a_cursor_before_the_beginning_is_a_gap(places: Places) -> None:
@@ -147,9 +163,122 @@ def test_media_that_is_full_in_the_middle_sends_the_journal_beside_it(
     add(journal, 2)
     assert isinstance(journal.failure, LogFull)
     assert journal.beside
+    assert journal.place == places.spare
+    assert journal.stable == 2
+    assert journal.merge()
     assert journal.last == 5
     assert places.logged(places.media) == [1, 2, 3]
     assert places.logged(places.spare) == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("stable", "logged"),
+    [(2, [1, 2, 3, 4]), (3, [1, 2, 3, 4]), (4, [])],
+    ids=["before its end", "its end", "after its end"],
+)
+def test_a_spare_log_is_kept_unless_home_has_more(
+    places: Places, full: set[Path], stable: int, logged: list[int]
+) -> None:
+    """Operations that home has need not be written once more, and no operation is missing."""
+    history = [operation(n) for n in range(1, stable + 1)]
+    beside = places.journal(media=False)
+    beside.extend(history[:3])
+    beside.close()
+    journal = places.journal()
+    journal.extend([*history, *(operation(n) for n in range(stable + 1, 4))])
+    journal.acknowledge(number(stable))
+    full.add(places.media)
+    new = journal.append(encode)
+    assert places.logged(places.spare) == [*logged, *([] if new.number in logged else [new.number])]
+
+
+def test_operations_after_a_restart_are_logged_beside_the_medium(
+    places: Places, full: set[Path]
+) -> None:
+    journal = places.journal()
+    journal.restart(number(20))
+    made = add(journal, 2)
+    full.add(places.media)
+    made += add(journal, 1)
+    assert places.logged(places.spare) == [21, 22, 23]
+    assert journal.wait(number(20), 2, 0) == made[:2]
+    assert [journal.get(number(n)) for n in (20, 21, 22, 23, 24)] == [None, *made, None]
+
+
+def test_a_spare_log_that_leaves_a_hole_is_refused_and_let_go(
+    places: Places, full: set[Path]
+) -> None:
+    beside = places.journal(media=False)
+    beside.restart(number(4))
+    add(beside, 1)
+    beside.close()
+    journal = places.journal()
+    add(journal, 3)
+    full.add(places.media)
+    with pytest.raises(JournalGap, match="operations 4 to 4 are missing"):
+        journal.append(encode)
+    assert (journal.last, journal.beside) == (3, False)
+    full.clear()
+    assert not journal.merge()
+    assert places.logged(places.spare) == [5], "it is open for nobody else"
+
+
+def test_operations_that_nobody_with_the_key_wrote_are_doubtful(places: Places) -> None:
+    sealed = Journal(places.media, places.spare, key=b"k" * 32)
+    add(sealed, 1)
+    sealed.close()
+    journal = places.journal()
+    add(journal, 3)
+    journal.close()
+    again = Journal(places.media, places.spare, key=b"k" * 32)
+    doubtful = again.doubtful(number(0))
+    assert doubtful
+    assert again.last in doubtful
+    assert again.doubtful(min(doubtful)) == doubtful - {min(doubtful)}
+    assert again.doubtful(again.last) == set()
+    again.restart(number(0))
+    assert again.doubtful(number(0)) == set()
+    again.close()
+
+
+def test_a_time_is_never_given_twice(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock may stand still, or be set back, also between two runs."""
+    monkeypatch.setattr(time, "time_ns", lambda: 5)
+    journal = places.journal()
+    assert [op.time_ns for op in add(journal, 3)] == [5, 6, 7]
+    journal.close()
+    again = places.journal()
+    assert again.append(encode).time_ns == 8
+    late = operation(5)
+    again.extend([late])
+    assert again.append(encode).time_ns == late.time_ns + 1
+
+
+def test_a_sync_reaches_the_disk(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(places.media, places.spare, "off")
+    add(journal, 1)
+    synced: list[int] = []
+    real = os.fdatasync
+
+    def fdatasync(fd: int) -> None:
+        synced.append(fd)
+        real(fd)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    journal.sync()
+    assert len(synced) == 1
+    journal.close()
+
+
+def test_a_log_that_cannot_be_opened_and_has_no_spare_is_refused(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(path: Path, **options: object) -> Log:
+        raise LogGone("cannot open", why="no medium")
+
+    monkeypatch.setattr(Log, "open", gone)
+    with pytest.raises(LogGone):
+        Journal(places.media, None)
 
 
 def test_media_that_is_pulled_out_in_the_middle_sends_the_journal_beside_it(
@@ -195,6 +324,8 @@ def test_what_does_not_follow_is_kept_until_what_is_between_is_known(places: Pla
     other_stick = places.journal()
     assert not other_stick.merge()
     assert places.logged(places.spare) == [5, 6]
+    other_stick.extend(history[:3])
+    assert not other_stick.merge()
     other_stick.extend(history)
     assert other_stick.merge()
     assert other_stick.wait(number(0), 9, 0) == history + beside
@@ -207,8 +338,11 @@ def test_operations_of_one_number_that_differ_are_told_and_both_are_kept(places:
     beside.close()
     media = places.journal()
     add(media, 2)
-    with pytest.raises(JournalParted, match="operation 1 in the journal is not the one in"):
+    with pytest.raises(
+        JournalParted, match="operation 1 in the journal is not the one in"
+    ) as parted:
         media.merge()
+    assert parted.value.number == 1
     assert places.logged(places.media) == [1, 2]
     assert places.logged(places.spare) == [1, 2, 3]
 
@@ -294,6 +428,8 @@ def test_a_journal_can_begin_anew_and_be_cut(places: Places) -> None:
     assert (journal.base, journal.last) == (20, 20)
     assert [op.number for op in add(journal, 3)] == [21, 22, 23]
     journal.cut(number(22))
+    assert (journal.base, journal.last) == (22, 23)
+    journal.cut(number(3))
     assert (journal.base, journal.last) == (22, 23)
     assert places.logged(places.media) == [23]
     journal.restart(number(5))
