@@ -26,7 +26,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from chunkstore import PageRange
 from surrogate.fetching.source_state import (
@@ -290,8 +290,8 @@ class Schedule:
 @dataclass
 class _Request:
     standing: SourceState
-    wants: list[Want] = field(default_factory=list)
-    size: int = 0
+    wants: list[Want]
+    size: int
 
 
 class _Plan:
