@@ -69,9 +69,6 @@ class Tenants:
         """Identities, in order."""
         return self._banned.all()
 
-    def is_banned(self, identity: str) -> bool:
-        return identity in self._banned.all()
-
     def ban(self, identity: object) -> None:
         """Admit it no more; durable. What it has here is not ended by that. Raises
         InvalidIdentity, OSError."""
