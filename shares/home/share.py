@@ -22,6 +22,7 @@ from shares.home.directory.locks import Locks
 from shares.home.directory.marks import MarkedFiles
 from shares.home.directory.namespace import Namespace
 from shares.home.directory.open_files import OpenFiles
+from shares.home.directory.outside import OutsideChanges
 from shares.home.directory.promises import Promises
 from shares.home.nodes.detector import LEASES, MARGIN, FaultDetector
 from shares.home.nodes.grace import Grace
@@ -80,6 +81,7 @@ class Share:
             self.blocks.replay(file, None)
         self._watcher = threading.Thread(target=self._watch, name=f"share {record.name}")
         self._watcher.start()
+        self._outside.begin()
 
     def _open_records(self, folder: Path, awaited: Iterable[NodeId]) -> None:
         """What is on disk, and what an earlier home knew."""
@@ -110,7 +112,10 @@ class Share:
         )
         about = (tree, self.blocks, self.promises, self.coherence)
         self.attributes = FileAttributes(self.lease, *about, marks)
-        self.files = OpenFiles(described, *about, self.attributes, self.sessions, marks)
+        about_outside = (self.name, tree, self.promises, self.coherence, self.attributes)
+        self._outside = OutsideChanges(*about_outside, self.sessions)
+        settle = self._outside.settle
+        self.files = OpenFiles(described, *about, self.attributes, self.sessions, marks, settle)
         self.allocation = Allocation(tree, self.coherence, marks)
         self.names = Namespace(described, tree, self.promises, self.attributes, self.files)
         self.creations = Creations(
@@ -131,6 +136,7 @@ class Share:
     def close(self) -> None:
         """End every session. What is in the log is replayed, and all of it made durable."""
         self._closing.set()
+        self._outside.stop()
         self._watcher.join()
         self._commit.close()
         self.grace.end()
@@ -138,6 +144,7 @@ class Share:
             sessions = list(self.sessions.values())
         for session in sessions:
             self.lost(session, "home is being stopped")
+        self._outside.close()
         self._save()
         self.context.save(now=True)
         with self._lock:

@@ -35,6 +35,7 @@ def share_status(share: Share) -> dict[str, Any]:
             "seconds": share.blocks.replay_seconds,
         },
         "taken_over": [asdict(each) for each in share.lost_since(0.0)],
+        "conflicts": [path.decode(errors="replace") for path in share.blocks.copies.told],
         "locks": share.locks.count(),
         "nodes": nodes,
         "traffic": [

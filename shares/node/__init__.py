@@ -51,6 +51,7 @@ from shares.node.hub.membership import (
     Membership,
     await_reply,
 )
+from shares.node.journal.conflicts import conflict_name
 from shares.node.member import Member, ParkingPolicy
 from shares.node.names.marks import Marks
 from shares.node.node import Node
@@ -127,6 +128,7 @@ __all__ = [
     "RestoreReport",
     "await_reply",
     "codec",
+    "conflict_name",
     "encode",
     "find",
     "losses",

@@ -15,6 +15,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import groupby
 from math import inf
 from time import monotonic, time_ns
@@ -23,7 +24,7 @@ from typing import Any, TypeVar
 from shares.home.directory.marks import MarkedFiles
 from shares.home.nodes.grace import Grace
 from shares.home.nodes.session import NodeSession
-from shares.home.storage.block_store import BlockStore
+from shares.home.storage.block_store import LOST, BlockStore
 from shares.home.storage.grants import ALL, Grants
 from shares.home.storage.group_commit import GroupCommit
 from shares.home.terms import Described
@@ -119,7 +120,7 @@ class Coherence:
                 failed(OSError(errno.EFBIG, os.strerror(errno.EFBIG)))
                 return
             if isinstance(message, Release) and self._grace.awaits(session.node):
-                self._bring(message, arrived, failed)
+                self._bring(session, message, arrived, failed)
                 return
             self._grace.returned(session.node)
             if self._grace.hold(lambda: self.request(session, message, arrived, failed)):
@@ -162,20 +163,24 @@ class Coherence:
 
     def change(self, session: NodeSession, file: FileId, changes: Changes) -> Attributes:
         """Set size or times of a file, which home takes from every node before. Waits."""
+        self.absorb(file)
         size = changes.size
         blocks = (UNCUT, UNCUT) if size is None else (size // BLOCK, -(-size // BLOCK))
-        return self._change(session, file, lambda: self._blocks.change(file, changes), *blocks)
+        act = partial(self._blocks.change, file, changes)
+        return self._take(session.node, file, act, *blocks)
 
     def zero(self, session: NodeSession, file: FileId, mode: int, offset: int, length: int) -> None:
         """Make these bytes of a file zeros, whose blocks home takes before. mode: of fallocate(2).
         Waits."""
+        self.absorb(file)
         end = offset + length
         blocks = (offset // BLOCK, -(-offset // BLOCK), -(-end // BLOCK), end // BLOCK)
-        self._change(session, file, lambda: self._blocks.zero(file, mode, offset, length), *blocks)
+        act = partial(self._blocks.zero, file, mode, offset, length)
+        self._take(session.node, file, act, *blocks)
 
-    def _change(
+    def _take(
         self,
-        session: NodeSession,
+        node: NodeId,
         file: FileId,
         act: Callable[[], T],
         first: int,
@@ -187,7 +192,7 @@ class Coherence:
         done: queue.SimpleQueue[FileId] = queue.SimpleQueue()
         with self.lock:
             token = self._expect(done.put)
-            about = (file, token, monotonic(), first, discard, session.node, end, kept)
+            about = (file, token, monotonic(), first, discard, node, end, kept)
             perform(self.directory.take(*about), self)
         done.get()
         with self.lock:
@@ -201,6 +206,14 @@ class Coherence:
                     count = ALL if end == inf else int(end) - first
                     self._grants.note(file, first, count, grant)
         return changed
+
+    def absorb(self, file: FileId) -> None:
+        """Take the file from every node, because another program of home has changed it. Waits.
+        Raises OSError."""
+        with self.lock:
+            if not self._blocks.part(file):
+                return
+        self._take(HOME, file, lambda: self._blocks.accept(file), 0, UNCUT)
 
     # What home asks itself.
 
@@ -268,11 +281,17 @@ class Coherence:
                 self._blocks.require(message.file)
             self._marks.admit(session.name, message.file, isinstance(message, Acquire))
 
-    def _bring(self, message: Release, arrived: Callable[[Message], None], failed: Failed) -> None:
+    def _bring(
+        self,
+        session: NodeSession,
+        message: Release,
+        arrived: Callable[[Message], None],
+        failed: Failed,
+    ) -> None:
         try:
             for number, block in content(message):
                 if self._grace.takes(message.file, number, message.grant):
-                    self._blocks.store(message.file, number, block)
+                    self._blocks.store(message.file, number, block, session.name)
                     self._grants.note(message.file, number, 1, message.grant)
             arrived(Ack(message.file, message.first, message.count))
         except ValueError as error:
@@ -300,8 +319,10 @@ class Coherence:
     # What the directory wants, with the lock.
 
     def store(self, node: NodeId, message: Carrier) -> None:
+        session = self._sessions.get(node)
+        who = session.name if session else LOST
         for number, block in content(message):
-            self._blocks.store(message.file, number, block)
+            self._blocks.store(message.file, number, block, who)
             self.since.pop((message.file, number), None)
         self._note_grants(node, message.file, message.fresh)
 

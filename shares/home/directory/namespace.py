@@ -43,7 +43,7 @@ class Namespace:
         attributes = self._attributes.promised(
             self._attributes.current(session, entry.attributes), kept
         )
-        steady = self._promises.steady(mark, parent)
+        steady = self._promises.steady(mark, parent) and self._tree.events.watches(parent)
         return DirEntry(name, attributes, valid=self._attributes.lease if steady else 0.0)
 
     def entries(self, session: NodeSession, folder: FileId, most: int) -> list[DirEntry]:
@@ -53,7 +53,7 @@ class Namespace:
         while self._promises.look(session, *(each.attributes.file for each in entries)):
             entries = self._tree.entries(folder, most)
         kept = self._promises.told(session, mark, [entry.attributes.file for entry in entries])
-        steady = self._promises.steady(mark, folder)
+        steady = self._promises.steady(mark, folder) and self._tree.events.watches(folder)
         valid = self._attributes.lease if steady else 0.0
         known = self._attributes.known(session, (entry.attributes for entry in entries))
         return [

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from shares.home.directory.coherence import Coherence
 from shares.home.directory.file_attributes import FileAttributes
@@ -34,14 +34,19 @@ class OpenFiles:
         attributes: FileAttributes,
         sessions: Mapping[NodeId, NodeSession],
         marks: MarkedFiles,
+        settle: Callable[[FileId], None],
     ) -> None:
-        """Nothing is open yet. sessions: the nodes that are there, changed with the lock."""
+        """Nothing is open yet. sessions: the present nodes, changed with the lock. settle: takes a
+        file from the nodes if other programs of home have changed it."""
         self._described, self._tree, self._blocks = described, tree, blocks
         self._promises, self._coherence = promises, coherence
         self._attributes, self._sessions = attributes, sessions
-        self._marks = marks
+        self._marks, self._settle = marks, settle
 
     def open(self, session: NodeSession, file: FileId, writes: bool, cut: bool) -> OpenReply:
+        if file not in session.opened and self._tree.orphaned(file):
+            raise OSError(errno.ESTALE, "a program at home has replaced or removed the file")
+        self._settle(file)
         self._tree.open(file, writes)
         if cut:
             try:

@@ -56,11 +56,11 @@ class OwnFolders:
         return [(owner, folder) for folder, owner in self._owners.items()]
 
     def others(
-        self, session: NodeSession, folders: Iterable[FileId]
+        self, session: NodeSession | None, folders: Iterable[FileId]
     ) -> list[tuple[NodeSession, FileId]]:
         """Owners but for this one, each with the folder."""
-        found = {folder: self._owners.get(folder, session) for folder in folders}
-        return [(owner, folder) for folder, owner in found.items() if owner is not session]
+        found = [(self._owners.get(folder), folder) for folder in dict.fromkeys(folders)]
+        return [(owner, folder) for owner, folder in found if owner not in (None, session)]
 
     def calling(self, folder: FileId) -> None:
         """Its owner is called back; `called` comes when that has answered, or is no more."""

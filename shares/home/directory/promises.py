@@ -208,7 +208,9 @@ class Promises:
                 recall.disown(owner, folder, partial(self._disowned, owner, folder))
         recall.wait()
 
-    def _disown(self, recall: CallBack, session: NodeSession, folders: Iterable[FileId]) -> bool:
+    def _disown(
+        self, recall: CallBack, session: NodeSession | None, folders: Iterable[FileId]
+    ) -> bool:
         others = self._own.others(session, folders)
         for owner, folder in others:
             self._own.calling(folder)
@@ -263,6 +265,12 @@ class Promises:
         with self._lock:
             self._marks.changed([file])
             self._recall(session, [(file, None)])
+
+    def outside(self, keys: list[Key]) -> None:
+        """No node did it, but these are others now: all nodes are called back. Never waits."""
+        with self._lock:
+            self._marks.changed(file for file, _ in keys)
+            self._disown(self._recall(None, keys), None, [file for file, _ in keys])
 
     def known(self, session: NodeSession) -> int:
         """How many files and folders the node may know."""

@@ -16,6 +16,8 @@ from dataclasses import replace
 from time import monotonic
 
 from satchel.errors import NO_ROOM, IntegrityError
+from shares.home.storage.conflict_copies import ConflictCopies
+from shares.home.storage.file_versions import Difference
 from shares.home.storage.system_calls import allocate
 from shares.home.storage.tree import Tree
 from shares.home.storage.write_log import LoggedWrite, WriteLog
@@ -26,16 +28,21 @@ logger = logging.getLogger(__name__)
 
 WRITTEN_AT_ONCE = 1 << 20
 
+LOST = "lost-node"
+"""In the names of conflict copies: who wrote what the log says."""
+
 
 class BlockStore:
     """Who calls holds the share's lock, but for `sync` and `save`, which take it themselves.
 
     restored: what became of the log's records that were replayed, in replay_seconds
+    copies: content that came for files which other programs of home had changed
     """
 
     def __init__(self, name: str, tree: Tree, log: WriteLog, lock: threading.RLock) -> None:
         """name: of the share, for what is logged. Nothing is replayed yet."""
         self.restored = RestoreReport()
+        self.copies = ConflictCopies(name, tree)
         self.replay_seconds = 0.0
         self._name, self._tree, self._log, self._lock = name, tree, log, lock
         self._extents: dict[FileId, Extent] = {}
@@ -50,14 +57,19 @@ class BlockStore:
         """As long as the file has it. Raises OSError."""
         if (file, number) in self._unsaved:
             return self._unsaved[file, number]
+        if self.copies.has(file):
+            return self.copies.block(file, number)
         if number == ATTRIBUTES:
             return self._extent(file).pack()
         return self._tree.read(file, number * BLOCK, BLOCK)
 
-    def store(self, file: FileId, number: int, block: bytes) -> None:
+    def store(self, file: FileId, number: int, block: bytes, who: str = LOST) -> None:
         """What a node gave is the latest. Where the disk is full it is kept until there is room;
-        what no file can take is logged and dropped."""
+        what no file can take is logged and dropped. who: the name of the node"""
         try:
+            if self._goes_aside(file, number, who):
+                self.copies.put(file, number, block, who)
+                return
             self._put_or_hold(file, number, block)
         except (OSError, IntegrityError) as error:
             # There is no such file any more, or nobody can have such a one.
@@ -105,9 +117,13 @@ class BlockStore:
         self.replay_seconds += monotonic() - began
 
     def _restore(self, file: FileId, number: int, written: list[LoggedWrite]) -> None:
+        aside = self._goes_aside(file, number, LOST)
         block = bytearray(self.block(file, number).ljust(BLOCK, b"\0"))
         for part in written:
             block[part.offset : part.offset + len(part.data)] = part.data
+        if aside:
+            self.copies.put(file, number, bytes(block), LOST)
+            return
         if number != ATTRIBUTES:
             reached = max(part.offset + len(part.data) for part in written)
             self._reach(file, number * BLOCK + reached)
@@ -128,7 +144,10 @@ class BlockStore:
     def change(self, file: FileId, changes: Changes) -> Attributes:
         """Set size or times; home has block -1, and with a size the block that is cut and all
         behind it. Raises OSError."""
-        self._tree.extend(file, self._extent(file))
+        if self.changed_outside(file) is Difference.CONTENT:
+            self._extents.pop(file, None)
+        else:
+            self._tree.extend(file, self._extent(file))
         changed = self._tree.change(file, changes)
         self._extents[file] = Extent.of(changed)
         if changes.size is not None:
@@ -185,6 +204,9 @@ class BlockStore:
         extent = self._extents.pop(file, None)
         if extent is None:
             return False
+        if self.changed_outside(file) is Difference.CONTENT:
+            self._tree.noticed(file)
+            return True
         try:
             now = self._tree.extent(file)
             if replace(now, changed=extent.changed) != extent:
@@ -194,13 +216,61 @@ class BlockStore:
             logger.info("share %s: file %d: %s", self._name, file, error)
             return True
 
-    # What lasts.
+    # Changes by other programs of home.
+
+    def changed_outside(self, file: FileId) -> Difference:
+        """Compare the file with home's last change."""
+        return Difference.CONTENT if self.copies.has(file) else self._tree.difference(file)
+
+    def part(self, file: FileId) -> bool:
+        """Send nodes' writes of a file that others have changed into a copy. Return whether others
+        have changed it."""
+        found = self.changed_outside(file)
+        if found is Difference.CONTENT:
+            self._begin_copy(file)
+        return found is not Difference.NONE
+
+    def accept(self, file: FileId) -> None:
+        """No node has anything of the file any more: it is as others have made it. Raises
+        OSError."""
+        try:
+            self.copies.end(file)
+        finally:
+            if file in self._extents:
+                self._extents[file] = self._tree.extent(file)
+            self._log.over(file, 0, 0)
+            self._tree.accept(file)
+
+    def _goes_aside(self, file: FileId, number: int, who: str) -> bool:
+        """Whether content of a node's must not go into the file. Raises OSError."""
+        if self.copies.has(file):
+            return True
+        if self._tree.orphaned(file):
+            if number != ATTRIBUTES:
+                self.copies.adopt(file, who)
+        elif self._tree.difference(file) is Difference.CONTENT:
+            self._begin_copy(file)
+            self._tree.noticed(file)
+            return True
+        return False
+
+    def _begin_copy(self, file: FileId) -> None:
+        last = self._tree.last(file)
+        known = self._extents.get(file) or (Extent.of(last) if last else self._extent(file))
+        self.copies.begin(file, known)
+        for key, block in list(self._unsaved.items()):
+            if key[0] == file:
+                del self._unsaved[key]
+                self.store(*key, block)
+
+    # Durability.
 
     def sync(self, file: FileId) -> None:
         """Returns when what home has of the file is durable. Raises OSError."""
         with self._lock:
             if self.holds(file):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self.copies.sync(file)
         self._tree.sync(file)
         self._log.sync()
 
@@ -227,6 +297,8 @@ class BlockStore:
     def _retry(self) -> None:
         for (file, number), block in list(self._unsaved.items()):
             try:
+                if self._goes_aside(file, number, LOST):
+                    return
                 self._put(file, number, block)
             except OSError as error:
                 if error.errno != errno.ESTALE:

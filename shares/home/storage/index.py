@@ -61,7 +61,7 @@ class Index:
         try:
             self._base = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._open()
-            self._set(ROOT, root)
+            self.move(ROOT, root)
             self._next = self._below = 0
             self._reserve()
         except sqlite3.DatabaseError as error:
@@ -120,6 +120,13 @@ class Index:
             return []  # no id of ours; the database knows no such number
         rows = self._base.execute("SELECT parent, name FROM names WHERE file=?", (file,))
         return [(FileId(parent), bytes(name)) for parent, name in rows]
+
+    def named(self, parent: FileId, name: bytes) -> FileId | None:
+        """Return the file that last had the name."""
+        about = parent, name
+        row = self._base.execute("SELECT file FROM names WHERE parent=? AND name=?", about)
+        found = row.fetchone()
+        return FileId(found[0]) if found else None
 
     def found(self, parent: FileId, name: bytes, file: FileId) -> None:
         """Note that the name stands for this file now."""
@@ -182,10 +189,11 @@ class Index:
         elif (version, application) != (VERSION, APPLICATION):
             raise sqlite3.DatabaseError("it is not an index of a share")
 
-    def _set(self, file: FileId, status: FileStatus) -> None:
+    def move(self, file: FileId, status: FileStatus) -> None:
+        """Note that this inode has the id from now on, and no other one has."""
         key = _key(status)
-        self._base.execute("DELETE FROM files WHERE inode=? AND birth=? AND id!=?", (*key, file))
-        self._base.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", (file, *key))
+        self._write("DELETE FROM files WHERE inode=? AND birth=? AND id!=?", (*key, file))
+        self._write("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", (file, *key))
 
     def _reserve(self) -> None:
         collecting = self._base.in_transaction

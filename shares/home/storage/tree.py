@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from shares.home.storage.file_versions import Difference, FileVersions
+from shares.home.storage.folder_events import FolderEvents, Kind
 from shares.home.storage.index import Index
 from shares.home.storage.system_calls import (
     RENAME_EXCHANGE,
@@ -47,6 +49,9 @@ DEEPEST = 1024
 
 NAME_LIMIT = 255
 
+FORMER_KEPT = 4096
+"""Names that other programs have taken from files, by file."""
+
 _PERMISSIONS, _NOW = 0o7777, -1
 T = TypeVar("T")
 
@@ -61,7 +66,10 @@ class _File:
 
 class Tree:
     """The tree of one share. Thread-safe. Every failure is an OSError with an errno for a node:
-    ESTALE if no file has that id any more, EXDEV if the name leads to another file system."""
+    ESTALE if no file has that id any more, EXDEV if the name leads to another file system.
+
+    events: changes by other programs in the folders that nodes have asked about
+    noticed: receives each file that others have changed, with the tree's lock held"""
 
     def __init__(self, root: Path, index: Path) -> None:
         """Open the folder, and the index file, which is made if it is missing. Raises OSError and
@@ -78,6 +86,11 @@ class Tree:
         self._lock = threading.RLock()
         self._folders: OrderedDict[FileId, int] = OrderedDict()
         self._files: OrderedDict[FileId, _File] = OrderedDict()
+        self._versions = FileVersions()
+        self._unnamed: set[FileId] = set()  # nodes took the last names of these open files away
+        self._former: OrderedDict[FileId, tuple[FileId, bytes]] = OrderedDict()
+        self.events = FolderEvents()
+        self.noticed: Callable[[FileId], None] = lambda file: None
 
     def close(self) -> None:
         """Nothing of it is called after that."""
@@ -88,11 +101,14 @@ class Tree:
             self._folders.clear()
             self._files.clear()
             self._index.close()
+            self.events.close()
             os.close(self._root)
 
     def lookup(self, parent: FileId, name: bytes) -> DirEntry:
         with self._lock:
-            return self._entry(parent, self._folder(parent), name)
+            folder = self._folder(parent)
+            self.events.watch(parent, folder)
+            return self._entry(parent, folder, name)
 
     def attributes(self, file: FileId) -> Attributes:
         with self._lock, self._at(file) as descriptor:
@@ -102,6 +118,7 @@ class Tree:
         """Several changes are made one after the other; the first that fails ends it."""
         with self._lock, self._at(file) as descriptor:
             before = status(descriptor)
+            self._notice(file, before)
             path = fd_path(descriptor)
             if changes.size is not None:
                 self._resize(file, before, changes.size)
@@ -115,12 +132,16 @@ class Tree:
                 now = status(descriptor)
                 accessed = _moment(changes.accessed, now.accessed)
                 os.utime(path, ns=(accessed, _moment(changes.modified, now.modified)))
-            return _attributes(file, status(descriptor))
+            return _attributes(file, self._own_change(file, descriptor))
 
     def at(self, file: FileId, act: Callable[[str], T]) -> T:
         """What `act` returns, of a path that leads to the file while it runs."""
         with self._lock, self._at(file) as descriptor:
-            return as_owner(fd_path(descriptor), act)
+            self._notice(file, status(descriptor))
+            try:
+                return as_owner(fd_path(descriptor), act)
+            finally:
+                self._own_change(file, descriptor)
 
     def read_link(self, file: FileId) -> bytes:
         with self._lock, self._at(file) as descriptor:
@@ -131,7 +152,8 @@ class Tree:
     def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> DirEntry:
         with self._lock:
             folder = self._folder(parent)
-            os.mkdir(_checked(name), mode & 0o777, dir_fd=folder)
+            with self.events.announced((parent, name, Kind.CREATED)):
+                os.mkdir(_checked(name), mode & 0o777, dir_fd=folder)
             with self._opened(folder, name) as descriptor:
                 self._own(folder, descriptor, mode, uid, gid)
             return self._entry(parent, folder, name)
@@ -139,7 +161,8 @@ class Tree:
     def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> DirEntry:
         with self._lock:
             folder = self._folder(parent)
-            os.symlink(target, _checked(name), dir_fd=folder)
+            with self.events.announced((parent, name, Kind.CREATED)):
+                os.symlink(target, _checked(name), dir_fd=folder)
             with self._opened(folder, name) as descriptor:
                 self._own(folder, descriptor, None, uid, gid)
             return self._entry(parent, folder, name)
@@ -150,7 +173,10 @@ class Tree:
                 raise _error(errno.EPERM)
             folder = self._folder(parent)
             # by the name in /proc: linkat(2) of an open file itself needs a privilege
-            os.link(fd_path(descriptor), _checked(name), dst_dir_fd=folder, follow_symlinks=True)
+            with self.events.announced((parent, name, Kind.CREATED)):
+                source = fd_path(descriptor)
+                os.link(source, _checked(name), dst_dir_fd=folder, follow_symlinks=True)
+            self._own_change(file, descriptor)
             return self._entry(parent, folder, name)
 
     def unlink(self, parent: FileId, name: bytes) -> FileId:
@@ -159,7 +185,8 @@ class Tree:
             folder = self._folder(parent)
             file = self._known(parent, folder, name)
             self._keep_open(file)
-            os.unlink(name, dir_fd=folder)
+            with self.events.announced((parent, name, Kind.DELETED)):
+                os.unlink(name, dir_fd=folder)
             self._gone(parent, name, file)
             return file
 
@@ -167,7 +194,8 @@ class Tree:
         with self._lock:
             folder = self._folder(parent)
             file = self._known(parent, folder, name)
-            os.rmdir(name, dir_fd=folder)
+            with self.events.announced((parent, name, Kind.DELETED)):
+                os.rmdir(name, dir_fd=folder)
             self._index.lost(parent, name)
             self._drop_folder(file)
             return file
@@ -188,22 +216,27 @@ class Tree:
                 replaced = None
             if replaced is not None and not flags:
                 self._keep_open(replaced)
-            rename(folder, name, new_folder, new_name, flags)
             if moved == replaced:  # two names of one file: both are still there
+                rename(folder, name, new_folder, new_name, flags)
                 return None
+            with self.events.announced(*_moves(parent, name, new_parent, new_name, flags)):
+                rename(folder, name, new_folder, new_name, flags)
             self._index.lost(parent, name)
             if replaced is not None:
                 if flags & RENAME_EXCHANGE:
                     self._index.found(parent, name, replaced)
+                    self._versions.set(replaced, status(folder, name))
                 else:
                     self._gone(new_parent, new_name, replaced)
             self._index.found(new_parent, new_name, moved)
+            self._versions.set(moved, status(new_folder, new_name))
             return replaced
 
     def entries(self, folder: FileId, most: int = 0) -> list[DirEntry]:
         """Every name but "." and "..", in no order that means anything. most: as for Hub."""
         with self._lock, self._reading(self._folder(folder)) as descriptor:
             found = []
+            self.events.watch(folder, descriptor)
             self._index.begin()
             try:
                 with os.scandir(descriptor) as listed:
@@ -245,7 +278,8 @@ class Tree:
             folder = self._folder(parent)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             try:
-                descriptor = os.open(_checked(name), flags, mode & 0o777, dir_fd=folder)
+                with self.events.announced((parent, name, Kind.CREATED)):
+                    descriptor = os.open(_checked(name), flags, mode & 0o777, dir_fd=folder)
             except FileExistsError:
                 if exclusive:
                     raise
@@ -314,8 +348,7 @@ class Tree:
             found.opened -= 1
             gone = not found.opened and status(found.descriptor).links == 0
             if gone:
-                os.close(self._files.pop(file).descriptor)
-                self._index.forget(file)
+                self._forget_open(file)
             self._trim()
             return gone
 
@@ -338,16 +371,25 @@ class Tree:
         with self._lock:
             descriptor = self._writing(file)
             view = memoryview(data)
-            while view:
-                written = os.pwrite(descriptor, view, offset)
-                offset, view = offset + written, view[written:]
+            size = max(status(descriptor).size, offset + len(data))
+            try:
+                while view:
+                    written = os.pwrite(descriptor, view, offset)
+                    offset, view = offset + written, view[written:]
+            finally:
+                if self._own_change(file, descriptor).size > size:  # others appended meanwhile
+                    self._versions.suspect(file)
+                    self.noticed(file)
 
     def extend(self, file: FileId, extent: Extent) -> None:
         """Give a file this size and these times."""
         with self._lock:
-            if status(self._file(file).descriptor).size != extent.size:
-                os.ftruncate(self._writing(file), extent.size)
-            os.utime(self._file(file).descriptor, ns=(extent.accessed, extent.modified))
+            try:
+                if status(self._file(file).descriptor).size != extent.size:
+                    os.ftruncate(self._writing(file), extent.size)
+                os.utime(self._file(file).descriptor, ns=(extent.accessed, extent.modified))
+            finally:
+                self._own_change(file, self._file(file).descriptor)
 
     def extent(self, file: FileId) -> Extent:
         with self._lock:
@@ -373,7 +415,7 @@ class Tree:
         return next(iter(self.paths(file)), None)
 
     def paths(self, file: FileId) -> list[bytes]:
-        """Where below the share the file was last seen, under each of its names."""
+        """Return the paths below the share where the file was last seen."""
         with self._lock:
             places = self._index.places(file) if file != ROOT else []
             found = [(self._above(parent), name) for parent, name in places]
@@ -397,8 +439,95 @@ class Tree:
 
     def _noted(self, parent: FileId, name: bytes, now: FileStatus) -> DirEntry:
         file = self._index.of(now)
+        before = self._index.named(parent, name)
+        if before is not None and before != file:
+            self._lost_name(parent, name, before)
         self._index.found(parent, name, file)
+        self._notice(file, now)
         return DirEntry(name, _attributes(file, now))
+
+    # Changes by other programs of home.
+
+    def look(self, parent: FileId, name: bytes) -> tuple[FileId | None, Attributes | None]:
+        """Another program may have given the name to another file. Return the file that had it when
+        home last looked, and the attributes of the one that has it now."""
+        with self._lock:
+            before = self._index.named(parent, name)
+            if before is None:  # no node has asked for the name
+                return None, None
+            try:
+                return before, self._entry(parent, self._folder(parent), name).attributes
+            except OSError:
+                self._lost_name(parent, name, before)
+                self._index.lost(parent, name)
+                return before, None
+
+    def difference(self, file: FileId) -> Difference:
+        """Compare a file with home's last change of it."""
+        with self._lock:
+            try:
+                with self._at(file) as descriptor:
+                    return self._versions.difference(file, status(descriptor))
+            except OSError:
+                return Difference.NONE
+
+    def accept(self, file: FileId) -> None:
+        """No node has anything of the file: it is as others have made it. Raises OSError."""
+        with self._lock, self._at(file) as descriptor:
+            self._versions.accept(file, status(descriptor))
+
+    def last(self, file: FileId) -> Attributes | None:
+        """Return the attributes of the file after home's last change."""
+        with self._lock:
+            known = self._versions.last(file)
+            return _attributes(file, known) if known else None
+
+    def orphaned(self, file: FileId) -> bool:
+        """Return whether others have taken the last name of a file that is kept open."""
+        with self._lock:
+            found = self._files.get(file)
+            return (
+                found is not None
+                and file not in self._unnamed
+                and status(found.descriptor).links == 0
+            )
+
+    def former_place(self, file: FileId) -> tuple[FileId, bytes] | None:
+        """Return folder and name that the file has, or had before others took them."""
+        with self._lock:
+            return next(iter(self._index.places(file)), self._former.get(file))
+
+    def move_into(self, file: FileId, copy: FileId) -> None:
+        """Let the inode of `copy`, which is open once and has a name, be that of `file`, which has
+        none any more. The id `copy` ends. Raises OSError."""
+        with self._lock:
+            made = self._files.pop(copy)
+            ((parent, name),) = self._index.places(copy)
+            os.close(self._files[file].descriptor)
+            self._files[file].descriptor = made.descriptor
+            self._index.forget(copy)
+            self._index.move(file, status(made.descriptor))
+            self._index.found(parent, name, file)
+            self._own_change(file, made.descriptor)
+
+    def _lost_name(self, parent: FileId, name: bytes, file: FileId) -> None:
+        """Others gave the name to another file, or to none."""
+        self._former[file] = parent, name
+        if len(self._former) > FORMER_KEPT:
+            self._former.popitem(last=False)
+        found = self._files.get(file)
+        if found and not found.opened and status(found.descriptor).links == 0:
+            self._forget_open(file)
+
+    def _notice(self, file: FileId, now: FileStatus) -> None:
+        if self._versions.difference(file, now) != Difference.NONE:
+            self.noticed(file)
+
+    def _own_change(self, file: FileId, descriptor: int) -> FileStatus:
+        """Home has changed the file."""
+        now = status(descriptor)
+        self._versions.set(file, now)
+        return now
 
     def _known(self, parent: FileId, folder: int, name: bytes) -> FileId:
         return self._entry(parent, folder, name).attributes.file
@@ -409,9 +538,17 @@ class Tree:
         found = self._files.get(file)
         if found is None:
             self._drop_folder(file)
-        elif status(found.descriptor).links == 0 and not found.opened:
-            os.close(self._files.pop(file).descriptor)
-            self._index.forget(file)
+        elif self._own_change(file, found.descriptor).links == 0:
+            self._unnamed.add(file)
+            if not found.opened:
+                self._forget_open(file)
+
+    def _forget_open(self, file: FileId) -> None:
+        """Close and forget a file that has no name."""
+        os.close(self._files.pop(file).descriptor)
+        self._index.forget(file)
+        self._versions.forget(file)
+        self._unnamed.discard(file)
 
     def _keep_open(self, file: FileId) -> None:
         """So that it is known afterwards whether that was its last name."""
@@ -575,6 +712,16 @@ def _attributes(file: FileId, now: FileStatus) -> Attributes:
         changed=now.changed,
         blocks=now.blocks,
     )
+
+
+def _moves(
+    parent: FileId, name: bytes, new_parent: FileId, new_name: bytes, flags: int
+) -> list[tuple[FileId, bytes, Kind]]:
+    """List the events that the kernel reports for such a rename."""
+    moves = [(parent, name, Kind.MOVED_FROM), (new_parent, new_name, Kind.MOVED_TO)]
+    if flags & RENAME_EXCHANGE:
+        moves += [(new_parent, new_name, Kind.MOVED_FROM), (parent, name, Kind.MOVED_TO)]
+    return moves
 
 
 def _checked(name: bytes) -> bytes:

@@ -28,7 +28,7 @@ class Line(Protocol):
     """The way of one node to its home."""
 
     def call(self, ends: ConversationOwner) -> Any:
-        """As Membership asks for it."""
+        """Make a caller as Membership expects it."""
         ...
 
     def cut(self) -> None:
@@ -74,7 +74,7 @@ class Member:
     gone: bool = False
 
     def cut_off(self) -> None:
-        """As if its network were gone for good: home hears nothing more of it."""
+        """Cut its network for good: home hears nothing more of it."""
         self.gone = True
         self.line.cut()
 
@@ -192,7 +192,7 @@ class LocalHome:
         return sum(window.reads + window.writes for window in self.windows)
 
     def mount(self, node: Node) -> Path:
-        """Where programs reach the node's files by a session of this process."""
+        """Mount the node's files by a session of this process; return the place."""
         place = self._folder / f"mounted{len(self._mounted)}"
         place.mkdir()
         session = MountSession(node, place)

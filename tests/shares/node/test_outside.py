@@ -1,0 +1,150 @@
+# SPDX-FileCopyrightText: 2026 The Satchel authors
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of home work in the shared folder itself while programs use it at two mounts: what
+docs/shares.md promises of that, by random programs and by unmodified ones."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.needs import requires
+from tests.shares.node.test_mounts import mounts, run, staying
+from tests.waiting import eventually
+
+__all__ = ["mounts", "staying"]
+
+pytestmark = requires("fuse", "git", "rsync")
+
+SOON = 1.0
+NAMES = ("a", "b", "d/a", "d/b")
+TURNS = 60
+
+
+@pytest.fixture
+def places(staying: list[Path], mounts: list[Path]) -> Iterator[list[Path]]:
+    """The folder of the test at home, and at both mounts."""
+    yield [staying[0].parent / "root" / mounts[0].name, *mounts]
+
+
+def shows(path: Path, content: bytes) -> bool:
+    """Return whether programs read that there soon."""
+    return eventually(lambda: path.exists() and path.read_bytes() == content, SOON)
+
+
+def append(path: Path, data: bytes) -> bytes:
+    before = path.read_bytes()
+    with path.open("ab", buffering=0) as file:
+        file.write(data)
+        os.fsync(file.fileno())
+    return before + data
+
+
+def replace_by_another(path: Path, data: bytes) -> bytes:
+    temporary = path.with_name("temporary")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+    return data
+
+
+def overwrite(path: Path, data: bytes) -> bytes:
+    content = bytearray(path.read_bytes())
+    at = min(len(content), 5000)
+    with path.open("r+b", buffering=0) as file:
+        os.pwrite(file.fileno(), data, at)
+        os.fsync(file.fileno())
+    content[at : at + len(data)] = data
+    return bytes(content)
+
+
+def cut(path: Path, data: bytes) -> bytes:
+    size = len(data) * 3
+    content = path.read_bytes()
+    os.truncate(path, size)
+    return content[:size].ljust(size, b"\0")
+
+
+def rewrite(path: Path, data: bytes) -> bytes:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return data
+
+
+def make_again(path: Path, data: bytes) -> bytes:
+    path.unlink()
+    return rewrite(path, data)
+
+
+CHANGES: list[Callable[[Path, bytes], bytes]] = [
+    append,
+    replace_by_another,
+    overwrite,
+    cut,
+    rewrite,
+    make_again,
+]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_changes_in_turn_are_seen_by_all(places: list[Path], seed: int) -> None:
+    dice = random.Random(seed)
+    (places[0] / "d").mkdir()
+    expected = dict.fromkeys(NAMES, b"")
+    for name in NAMES:
+        (places[0] / name).write_bytes(b"")
+    there = [place / name for place in places for name in NAMES]
+    assert eventually(lambda: all(path.exists() for path in there), SOON)
+    held = [(place / name).open("rb") for place in places[1:] for name in NAMES[:2]]
+    for turn in range(TURNS):
+        place, name = dice.choice([*places, places[0]]), dice.choice(NAMES)
+        change = dice.choice(CHANGES)
+        data = dice.randbytes(dice.choice((1, 10, 3000, 9000)))
+        assert shows(place / name, expected[name])
+        expected[name] = change(place / name, data)
+        about = turn, place, name, change.__name__
+        for other in places:
+            path = other / name
+            assert shows(path, expected[name]), (about, other)
+            assert path.stat().st_size == len(expected[name]), (about, other)
+    for file in held:
+        file.close()
+    assert not list(places[0].rglob("*conflict*"))
+
+
+def test_git_at_home_is_seen_by_mounts(places: list[Path]) -> None:
+    home, one, two = places
+    identity = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a"
+    identity += " GIT_COMMITTER_EMAIL=a@b GIT_CONFIG_GLOBAL=/dev/null HOME=/nonexistent"
+    identity += " GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'"
+    run(home, f"{identity}; git init -qb main up; cd up; echo 0 >f; git add f; git commit -qm 0")
+    run(home, f"{identity}; git clone -q up repo")
+    for turn in range(1, 4):
+        run(home, f"{identity}; cd up; echo {turn} >f; cp f n{turn}; git add .; git commit -qm up")
+        assert (one / "repo" / "f").read_text() == f"{turn - 1}\n"
+        run(home, f"{identity}; cd repo; git pull -q")
+        for place in (one, two):
+            for name in ("f", f"n{turn}"):
+                assert shows(place / "repo" / name, b"%d\n" % turn)
+        assert run(two, f"{identity}; cd repo; git status --porcelain") == ""
+
+
+@pytest.mark.parametrize("how", ["-a", "-a --inplace"], ids=["beside", "inplace"])
+def test_rsync_at_home_is_seen_by_mounts(places: list[Path], tmp_path: Path, how: str) -> None:
+    home, *others = places
+    source = tmp_path / "source"
+    source.mkdir()
+    for turn in range(3):
+        for number in range(10):
+            (source / f"f{number}").write_bytes(
+                random.Random(turn * 10 + number).randbytes(5000 + turn)
+            )
+        run(home, f"rsync {how} --delete {source}/ copy/")
+        for place in others:
+            for file in source.iterdir():
+                assert shows(place / "copy" / file.name, file.read_bytes())
