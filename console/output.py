@@ -35,27 +35,50 @@ def show(
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
+    if isinstance(rows, dict):
+        print_table(_pairs(rows))
+        return
+    if not rows:
+        if empty:
+            note(empty)
+        return  # a line would be a row to `wc -l`
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    if isinstance(rows, dict):
-        table.show_header = False
-        table.add_column()
-        table.add_column(overflow="fold")
-        for key, value in rows.items():
-            table.add_row(key.replace("_", " "), Text(_cell(key, value)))
-    else:
-        if not rows:
-            if empty:
-                note(empty)
-            return  # a line would be a row to `wc -l`
-        names = list(columns or rows[0].keys())
-        for name in names:
-            table.add_column(name.replace("_", " "), overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(_cell(name, row.get(name))) for name in names))
-    print_table(table)
+    names = list(columns or rows[0].keys())
+    for name in names:
+        table.add_column(name.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(name, row.get(name))) for name in names))
+    if _fits(table):
+        print_table(table)
+        return
+    for number, row in enumerate(rows):
+        if number:
+            click.echo()
+        print_table(_pairs({name: row[name] for name in names if row.get(name) is not None}))
+
+
+def _pairs(row: dict[str, Any]) -> Table:
+    """Return a table of keys and values."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for key, value in row.items():
+        table.add_row(key.replace("_", " "), Text(_cell(key, value)))
+    return table
+
+
+def _fits(table: Table) -> bool:
+    """Return whether a row takes one line at most, so that no heading and no id is broken."""
+    from rich.console import Console
+
+    console = Console()
+    return not console.is_terminal or console.measure(table).maximum < console.width
 
 
 def print_table(table: Table) -> None:
@@ -102,7 +125,8 @@ def _cell(key: str, value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_cell(key, item)}" for name, item in value.items()) or "-"
     if isinstance(value, list | tuple):
-        return ", ".join(str(item) for item in value) or "-"
+        between = "; " if any(isinstance(item, dict) for item in value) else ", "
+        return between.join(_cell("", item) for item in value) or "-"
     return _moment(value) if _MOMENT.fullmatch(str(value)) else str(value)
 
 

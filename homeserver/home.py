@@ -238,19 +238,31 @@ class Home:
         self, names: Sequence[str], policy: RetentionPolicy | None, *, dry_run: bool = False
     ) -> list[RetentionVerdict]:
         """Apply a policy to volumes and services of these names, or to all of them; without one,
-        forget the volumes of these names (NAME or NAME@VERSION).
+        forget the volumes of these names (NAME or NAME@VERSION), and of services all checkpoints
+        but the newest.
 
         The chunks stay until the next prune. Raises NameNotFound for a name of neither, UsageError.
         """
         catalog = Catalog(self.store)
+        services = self.services(names) if policy or names else []
         if policy is None:
-            return forget_volumes(catalog, names, dry_run=dry_run)
-        services = self.services(names)
+            return self._forget_whole(catalog, names, services, dry_run=dry_run)
         known = {entry.name for entry in catalog.versions()} | {s.name for s in services}
         require_known(names, known)
         verdicts = judge_volumes(catalog, names, policy, dry_run=dry_run)
         for service in services:
             verdicts += service.forget(policy, dry_run=dry_run)
+        return verdicts
+
+    def _forget_whole(
+        self, catalog: Catalog, names: Sequence[str], services: Sequence[Service], *, dry_run: bool
+    ) -> list[RetentionVerdict]:
+        known = {entry.name for entry in catalog.versions()}
+        alone = {service.name for service in services} - known
+        volumes = [name for name in names if name not in alone]
+        verdicts = forget_volumes(catalog, volumes, dry_run=dry_run) if volumes or not names else []
+        for service in services:
+            verdicts += service.forget(RetentionPolicy(last=1), dry_run=dry_run)
         return verdicts
 
     def prune(self, *, dry_run: bool = False, progress: Progress = silent) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 
 A sealed medium has a key of 32 random bytes, and what is on it is sealed under keys that are made
 of that (docs/formats/sealed.md). The file `satchel/key.age` has it for each recipient, in the
-format of age: SSH public keys of the owner, and the recovery phrase, which is an age identity.
+format of age: SSH public keys of the owner, and the recovery phrase (media/phrase.py).
 
 Home signs the keys that it makes, and the signature is wrapped with them. A client takes no keys
 that home has not signed.
@@ -32,6 +32,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
 from chunkstore import ENGINES_HERE, MediaEngines
+from media.phrase import PhraseInvalid, identity_of, new_phrase
 from satchel.errors import AccessError, IntegrityError, UsageError
 from satchel.files import NotRegular, open_regular, sync_folder, write_durably
 from satchel.ids import CheckpointId
@@ -156,7 +157,8 @@ def new_seal(
             why=f"it has had {KEYS_LIMIT}",
             fix="remove the folder `satchel` from it and make it anew",
         )
-    identity = pyrage.x25519.Identity.generate()
+    phrase = new_phrase()
+    identity = pyrage.x25519.Identity.from_str(identity_of(phrase))
     recipients: list[pyrage.ssh.Recipient | pyrage.x25519.Recipient] = [identity.to_public()]
     for line in public_keys:
         try:
@@ -170,7 +172,7 @@ def new_seal(
     keys = (secrets.token_bytes(SEAL_KEY_SIZE), *old)
     signature = sign(_statement(name, keys)) if sign else b""
     wrapped = pyrage.encrypt(b"".join(keys) + signature, recipients)
-    return NewSeal(Seal(keys), wrapped, str(identity), name)
+    return NewSeal(Seal(keys), wrapped, phrase, name)
 
 
 def _statement(uuid: str, keys: Sequence[bytes]) -> bytes:
@@ -273,25 +275,24 @@ class SealKeys:
         kept = sorted(path for path in self._folder.iterdir() if not path.suffix)
         return [path.name for path in kept if path.read_bytes() == _REVOKED]
 
-    def unlock(self, root: Path, uuid: str, phrase: str) -> None:
-        """Keep the key that the recovery phrase opens. Raises MediaSealed for a wrong phrase,
-        MediaRevoked, UsageError for what is none or a medium that is not sealed."""
+    def unlock(self, root: Path, uuid: str, phrase: str, *, keep: bool = True) -> None:
+        """Keep the key that the recovery phrase opens; without `keep` only look whether it opens
+        it. Raises MediaSealed for a wrong phrase, MediaRevoked, PhraseInvalid, UsageError for a
+        medium that is not sealed."""
         kept = self._kept(root, uuid)
         wrapped = wrapped_keys(root)
         if not wrapped:
             raise UsageError(f"the medium at {root} is not sealed")
         try:
-            identity = pyrage.x25519.Identity.from_str(phrase.strip().upper())
+            identity = pyrage.x25519.Identity.from_str(identity_of(phrase))
         except pyrage.IdentityError as error:
-            raise UsageError(
-                "this is not a recovery phrase", why="one begins with AGE-SECRET-KEY-1"
-            ) from error
+            raise PhraseInvalid("it is not whole") from error
         for count in sorted(wrapped, reverse=True):
             with suppress(pyrage.DecryptError):
                 opened = pyrage.decrypt(wrapped[count], [identity])
                 keys = self._verified(root, uuid, opened, count, kept)
                 if keys:
-                    return self.keep(uuid, Seal(keys))
+                    return self.keep(uuid, Seal(keys)) if keep else None
         raise MediaSealed(
             f"the medium at {root} stays sealed",
             why="the phrase belongs to another medium, or predates the last key rotation",

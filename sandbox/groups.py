@@ -156,7 +156,7 @@ def _make(folder: Path, controller: str, share: ResourceShare, unified: bool) ->
         for name, value in known.items():
             (folder / name).write_text(value)
     except OSError as error:
-        logger.info("no control group %s for %s: %s", folder, controller, error)
+        logger.debug("no control group %s for %s: %s", folder, controller, error)
         for path in (folder, folder.parent):
             with contextlib.suppress(OSError):
                 path.rmdir()

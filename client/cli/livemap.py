@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -93,9 +94,9 @@ def _character(part: Mapping[str, Any]) -> str:
 
 @contextlib.contextmanager
 def live(status: Callable[[], Mapping[str, Any]]) -> Iterator[None]:
-    """Within it the volumes are shown on standard error, where that is a terminal, and looked after
-    by a thread."""
-    if not sys.stderr.isatty():
+    """Within it the volumes are shown on standard error, if that is a terminal and this its
+    foreground: a job in the background would paint over its shell. A thread looks after them."""
+    if not _in_foreground():
         yield
         return
     ended = threading.Event()
@@ -108,6 +109,14 @@ def live(status: Callable[[], Mapping[str, Any]]) -> Iterator[None]:
         thread.join()
 
 
+def _in_foreground() -> bool:
+    """Return whether this process may paint on the terminal at standard error."""
+    try:
+        return sys.stderr.isatty() and os.tcgetpgrp(sys.stderr.fileno()) == os.getpgrp()
+    except OSError:
+        return False  # another terminal, or one that is gone
+
+
 def _follow(status: Callable[[], Mapping[str, Any]], ended: threading.Event) -> None:
     from rich.console import Console
     from rich.live import Live
@@ -115,6 +124,9 @@ def _follow(status: Callable[[], Mapping[str, Any]], ended: threading.Event) -> 
     with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as display:
         pause = 0.0
         while not ended.wait(pause):
+            if not _in_foreground():
+                pause = MOVING_SECONDS
+                continue
             replicas: Sequence[Mapping[str, Any]] = ()
             with contextlib.suppress(SatchelError):  # not begun yet, or being ended
                 replicas = status()["replicas"]

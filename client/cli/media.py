@@ -96,8 +96,8 @@ def defrag(settings: ClientSettings, root: Path | None, as_json: bool) -> None:
     """Store the blocks that a resume reads first in one piece.
 
     A slow medium reads one piece faster than many. ROOT is where the medium is mounted [default:
-    the settings' media]. It needs no home. For each service it prints the number of pieces before
-    and after. After Ctrl-C, or if you pull the medium out, the medium is unchanged.
+    the settings' media]. It needs no home. After Ctrl-C, or if you pull the medium out, the medium
+    is unchanged.
     """
     if root is None and not settings.media:
         raise UsageError("no medium is named", fix="say where it is mounted")
@@ -115,8 +115,9 @@ def defrag(settings: ClientSettings, root: Path | None, as_json: bool) -> None:
 @click.option(
     "--phrase", help="The phrase that `media init` printed [default: you are asked for it]."
 )
+@click.option("--check", is_flag=True, help="Only test the phrase.")
 @click.pass_obj
-def unlock(settings: ClientSettings, root: Path | None, phrase: str | None) -> None:
+def unlock(settings: ClientSettings, root: Path | None, phrase: str | None, check: bool) -> None:
     """Open a sealed medium with its recovery phrase.
 
     From then on this client opens it. ROOT is where it is mounted [default: the settings' media].
@@ -130,4 +131,6 @@ def unlock(settings: ClientSettings, root: Path | None, phrase: str | None) -> N
         phrase = str(click.prompt("recovery phrase", hide_input=True))
     place = root or Path(settings.media)
     settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    settings.media_keys.unlock(place, media_uuid(place), phrase)
+    settings.media_keys.unlock(place, media_uuid(place), phrase, keep=not check)
+    if check:
+        note(f"the phrase opens the medium at {place}")

@@ -50,7 +50,7 @@ def command(
     It stays until Ctrl-C or `fusermount3 -u DIR`, and needs no root. You can leave SHARE out if
     home has only one. It first sends the writes that an earlier mount could not send, and at the
     end its own. If home is unreachable then, they stay in a journal: the command says so and ends
-    with exit code 8. The journal is in the folder `shares` of the setting `state`.
+    with exit code 8.
 
     An unused mount leaves home until a program uses it (the setting `park_seconds`). In the
     background it logs to `mount.log` in the folder of the setting `state`.

@@ -160,8 +160,8 @@ def offloaded(
     """Announce that a task has moved from here to another machine.
 
     When it returns, home has the local writes to the files at PATH below SHARE, or to all files.
-    This node gives up files that no program has open, so the task opens them without a wait. The
-    command is optional: it only saves that wait, and `satchel move` runs it by itself.
+    This node gives up files that no program has open, so the task opens them without a wait.
+    `satchel move` runs it by itself.
     """
     _switch(settings, "offloaded", share, paths, as_json)
 

@@ -31,7 +31,7 @@ def command(settings: ClientSettings, service: str | None, days: int, as_json: b
 
     For each surrogate it counts the operations of SERVICE, or of all services, that it answered
     before home did, the seconds between, and the bytes that did not come from home. The last column
-    is the last day. A session records these after each move and at its end. Carried services are
+    is the last day. Carried services are
     not counted, because home does not answer them in parallel.
     """
     rows = saved_since(settings.state, service, days)

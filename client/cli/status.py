@@ -11,7 +11,7 @@ import click
 
 from client.cli.livemap import live, volume_table
 from client.platform.running import running_session, session_runs
-from client.platform.settings import ClientSettings
+from client.platform.settings import HOME, ClientSettings
 from console import json_option, print_table, show
 from satchel.ids import BLOCK_SIZE
 from satchel.polling import POLL_SECONDS
@@ -78,7 +78,8 @@ def command(settings: ClientSettings, service: str, follow: bool, as_json: bool)
         show(status, as_json=True)
         return
     replicas = status["replicas"]
-    firsts = status.pop("first_responses")
+    click.echo(f"{_sentence(status)}\n")
+    firsts = status.pop("first_responses", {})
     show({key: value for key, value in status.items() if key not in FOR_PROGRAMS}, as_json=False)
     click.echo()
     rows = [row | {"first_responses": firsts.get(row["name"], 0)} for row in replicas]
@@ -107,6 +108,17 @@ def command(settings: ClientSettings, service: str, follow: bool, as_json: bool)
         with live(lambda: session.get_json("/v1/status")):
             while session_runs(settings, service):
                 time.sleep(POLL_SECONDS)
+
+
+def _sentence(status: dict[str, Any]) -> str:
+    """Say where the service is, and whether home has everything."""
+    away = [row["name"] for row in status["replicas"] if row["name"] != HOME]
+    place = status.get("leader") or " and ".join(away) or HOME
+    said = f"{status['service']} is at {place}"
+    if (last := status.get("last_operation")) is None:
+        return said
+    unsent = max(0, last - status["stable_operation"]) if status["stateful"] else 0
+    return f"{said}, {'home lacks some' if unsent else 'everything is at home'}, {unsent} unsent"
 
 
 def _for_people(row: dict[str, Any]) -> dict[str, Any]:

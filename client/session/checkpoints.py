@@ -115,8 +115,10 @@ def candidates(
         return sorted(found, key=rank)
     if faults:
         raise faults[0]
+    looked = ([str(media.root)] if media else []) + (["home"] if home else [])
     raise NotFoundError(
-        f"no checkpoint of {service} on media or at home",
+        f"no checkpoint of {service} at {' or '.join(looked) or 'any place'}",
+        why="" if home else "home was not asked",
         fix=f"`satchel-home checkpoint {service} --media PATH` at home",
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from chunkstore import Catalog
+from chunkstore import Catalog, NameNotFound
 from console import json_option, show
 from homeserver.cli.context import Context
 from homeserver.cli.prune import prune
@@ -56,7 +56,8 @@ def command(
     The --keep options say what stays, as in restic; N = -1 keeps all. NAMES are volumes and
     services; without them it looks at all. Each volume and each service is counted by itself. The
     newest checkpoint of each service always stays. Without --keep options it forgets the volumes
-    NAMES, or single versions NAME@VERSION. The chunks stay until `prune`.
+    NAMES, or versions NAME@VERSION, and other checkpoints of services NAMES. The chunks stay until
+    `prune`.
     """
     given = {rule: number for rule, number in rules.items() if number is not None}
     rows = _forget(context, names, RetentionPolicy(**given) if given else None, dry_run=dry_run)
@@ -78,14 +79,19 @@ def _forget(
         rules = asdict(policy) if policy else {}
         body = {"names": list(names), "policy": rules, "dry_run": dry_run}
         return list(context.daemon().post_json("/v1/forget", body))
-    if context.has_home and policy is not None:
+    if policy is None:
+        try:
+            with context.open_store_to_read() as store:  # names lie beside what the store has open
+                verdicts = forget_volumes(Catalog(store), names, dry_run=dry_run)
+                return [asdict(verdict) for verdict in verdicts]
+        except NameNotFound:
+            if not context.has_home:
+                raise
+    if context.has_home:
         with context.home() as home:
             return [asdict(v) for v in home.forget(names, policy, dry_run=dry_run)]
-    with context.open_store_to_read() as store:  # names lie beside what the store has open
+    assert policy is not None
+    with context.open_store_to_read() as store:
         catalog = Catalog(store)
-        if policy is None:
-            verdicts = forget_volumes(catalog, names, dry_run=dry_run)
-        else:
-            require_known(names, {entry.name for entry in catalog.versions()})
-            verdicts = judge_volumes(catalog, names, policy, dry_run=dry_run)
-        return [asdict(verdict) for verdict in verdicts]
+        require_known(names, {entry.name for entry in catalog.versions()})
+        return [asdict(v) for v in judge_volumes(catalog, names, policy, dry_run=dry_run)]

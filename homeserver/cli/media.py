@@ -14,6 +14,7 @@ import click
 from console import DesktopNotifier, bar, json_option, note, show
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
+from homeserver.cli.pair import paired_keys
 from homeserver.home import media_signing, owner_of
 from homeserver.media.budget import LINK_RATE, LINK_SECONDS, parse_size
 from homeserver.media.care import media_contents, recover_media, verify_media
@@ -66,12 +67,13 @@ def init(
     """Prepare the medium mounted at ROOT. Other files on it are left alone.
 
     It is sealed: a finder learns only how much is on it. Home can open it, and so can the clients
-    that `--for` names and a holder of the recovery phrase. The phrase is printed once.
+    that `--for` names, by default those that are paired, and a holder of the recovery phrase. The
+    phrase is printed once.
     """
     if unsealed and recipients:
         raise UsageError("an unsealed medium needs no keys", fix="leave out --for or --unsealed")
     place = find_media(root)
-    seal = None if unsealed else _seal(context.settings, recipients)
+    seal = None if unsealed else _seal(context.settings, recipients, paired_keys())
     with Media.init(place, seal, context.settings.media_keys) as media:
         made = {"media": str(place), "uuid": media.uuid, "sealed": media.seal is not None}
     if not place.is_mount():
@@ -81,9 +83,12 @@ def init(
         note("Write the phrase down. It is kept nowhere, and opens the medium without home.")
 
 
-def _seal(settings: HomeSettings, recipients: tuple[Path, ...]) -> NewSeal:
+def _seal(settings: HomeSettings, recipients: tuple[Path, ...], paired: dict[str, str]) -> NewSeal:
     sign = media_signing(owner_of(settings))
-    return new_seal([path.read_text() for path in recipients], sign=sign)
+    keys = [path.read_text() for path in recipients] or [*paired]
+    if paired and not recipients:
+        note(f"the paired clients can open it: {', '.join(sorted(paired.values()))}")
+    return new_seal(keys, sign=sign)
 
 
 @command.command("rotate")
@@ -244,9 +249,7 @@ def plugged(context: Context, device: str, as_json: bool) -> None:
 def defrag(context: Context, media: str, as_json: bool) -> None:
     """Store the blocks that a resume reads first in one piece.
 
-    A slow medium reads one piece faster than many. `checkpoint --media` and `sync` write it in one
-    piece, unless the checkpoint shares much with earlier ones. For each service it prints the
-    number of pieces before and after.
+    A slow medium reads one piece faster than many. It prints the number of pieces before and after.
     """
     root = find_media(media)
     if context.serving:

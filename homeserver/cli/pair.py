@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import getpass
+import re
 from pathlib import Path
 
 import click
@@ -23,6 +24,9 @@ from wire import (
     host_keys,
     own_address,
 )
+
+_PAIRED = re.compile(r'restrict,command=".*satchel-home door" (ssh-(?:ed25519|rsa) \S+) ?(.*)')
+"""A line that `satchel-home pair` has written, for a key that media can be sealed for."""
 
 ssh_port_option = click.option(
     "--ssh-port", type=click.IntRange(1, 65535), default=22, help="The port of sshd [default: 22]."
@@ -92,6 +96,16 @@ def command(
         show_code(address.uri, address.code, address.place, to_do="satchel pair --home")
         laptop = invitation.wait()
     show({"paired": laptop.name, "key": fingerprint(laptop.public)}, as_json=as_json)
+
+
+def paired_keys(path: Path = Path("~/.ssh/authorized_keys")) -> dict[str, str]:
+    """Return the public keys of paired clients, each with the client's name, but for types of keys
+    that nothing can be sealed for."""
+    found = {}
+    for line in lines_of(path.expanduser()):
+        if match := _PAIRED.fullmatch(line.strip()):
+            found[match[1]] = match[2]
+    return found
 
 
 def _authorize(path: Path, line: str) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from contextlib import ExitStack, closing
 
@@ -18,13 +19,15 @@ from homeserver.jobs import Jobs
 from homeserver.metrics import HomeCollector
 from homeserver.page import home_page
 from homeserver.shares import ShareRegistry, Shares
-from hypervisor import choose_driver
+from hypervisor import QemuDriver, choose_driver
 from sandbox import let_cells_read
 from satchel.errors import ConflictError
 from uplink.helper import ServiceHelpers
 from wire import metrics_app, serve
 
 METRICS_MAX_BODY = 1 << 10
+
+logger = logging.getLogger(__name__)
 
 
 @click.command("serve")
@@ -46,7 +49,7 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
     settings.run.mkdir(parents=True, exist_ok=True, mode=0o700)
     let_cells_read(settings.data)
     driver, line = choose_driver(settings.driver, settings.run)
-    print(line, file=sys.stderr, flush=True)
+    (logger.debug if isinstance(driver, QemuDriver) else logger.info)("%s", line)
     home = Home(settings, driver)
     try:
         print(f"this host {home.offer}", file=sys.stderr, flush=True)

@@ -4,16 +4,21 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from console import json_option, show
 from homeserver.cli.context import Context
 from satchel import settings
+from satchel.errors import UsageError
+
+if TYPE_CHECKING:
+    from wire import HttpClient
 
 FOLLOW_SECONDS = 1.0
 STATE = ("name", "image", "state", "accelerator", "checkpoint")
@@ -109,12 +114,30 @@ def log(context: Context, name: str, follow: bool) -> None:
 
 @command.command("rm")
 @click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @click.pass_obj
-def rm(context: Context, name: str, as_json: bool) -> None:
+def rm(context: Context, name: str, yes: bool, as_json: bool) -> None:
     """Stop and forget a service, its checkpoints and its log."""
-    context.daemon().delete(f"/v1/services/{name}")
+    daemon = context.daemon()
+    if not yes:
+        _confirm(daemon, name)
+    daemon.delete(f"/v1/services/{name}")
     show({"removed": name}, as_json=as_json)
+
+
+def _confirm(daemon: HttpClient, name: str) -> None:
+    """Say what goes, and ask. Raises UsageError without a person to ask, click.Abort after a no."""
+    status = daemon.get_json(f"/v1/services/{name}")
+    dry = {"names": [name], "policy": {"last": -1}, "dry_run": True}
+    rows = [row for row in daemon.post_json("/v1/forget", dry) if row["kind"] == "service"]
+    goes = f"{len(rows)} checkpoints" + (f" since {rows[-1]['created']}" if rows else "")
+    goes += f" and the log up to operation {status['last_logged']}"
+    if not sys.stdin.isatty():
+        raise UsageError(
+            f"{name} is not removed without a word", why=f"its {goes} would go", fix="add --yes"
+        )
+    click.confirm(f"{name} goes for good, with its {goes}. Remove it?", abort=True, err=True)
 
 
 @command.command("stop")

@@ -17,7 +17,6 @@ from homeserver.store import upkeep
 def command(context: Context, as_json: bool) -> None:
     """Compress chunks that were stored uncompressed.
 
-    Ctrl-C keeps the finished part, and another call continues from there. If the daemon runs, the
-    daemon does the work.
+    Ctrl-C keeps the finished part, and another call continues from there.
     """
     show(context.tend("settle", "/v1/settle", {}, upkeep.settle, quiet=as_json), as_json=as_json)

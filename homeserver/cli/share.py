@@ -272,7 +272,7 @@ def mount(
 def status(context: Context, name: str | None, as_json: bool) -> None:
     """Show the nodes of a share, or of all, and their lag.
 
-    It also shows the messages sent and the size of the write log. If one node alone has a file
+    If one node alone has a file
     open, only that node knows how far home is behind: run `satchel share status` there.
     """
     daemon = context.daemon()

@@ -18,8 +18,7 @@ def command(user: str | None) -> None:
     """Print a configuration of sshd without shells for clients.
 
     Put it into a file in /etc/ssh/sshd_config.d and reload sshd. Then no key of the account gets a
-    shell, not even yours. You may leave it out: `satchel-home pair` writes lines that do the same
-    for one key each.
+    shell, not even yours.
     """
     settings = door_settings(f"{program_path()} door")
     click.echo(sshd_snippet(user or getpass.getuser(), settings))

@@ -19,8 +19,7 @@ from satchel.errors import IntegrityError
 def command(context: Context, as_json: bool) -> None:
     """Check the store: each record's checksum and both hashes.
 
-    It says which volumes and checkpoints are hurt. If the daemon runs, the daemon does it, and does
-    all else meanwhile, but no prune.
+    It says which volumes and checkpoints are hurt. If the daemon runs, the daemon does it.
     """
     opened = context.open_store_to_read
     report = context.tend("verify", "/v1/verify", {}, upkeep.verify, quiet=as_json, opened=opened)

@@ -28,12 +28,17 @@ DEVICE = Path("/dev/kvm")
 _BANNER = b"SeaBIOS"
 
 
+def virtualises() -> bool:
+    """Return whether the processor has virtualisation."""
+    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
+    return "vmx" in flags or "svm" in flags
+
+
 @functools.cache
 def lacking() -> str:
     """What KVM lacks here, one clause; empty if it works. Asked once per process; takes at most
     PROBE_SECONDS and REAP_SECONDS."""
-    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
-    if "vmx" not in flags and "svm" not in flags:
+    if not virtualises():
         return "hardware virtualisation (the CPU shows neither vmx nor svm)"
     if not os.access(DEVICE, os.R_OK | os.W_OK):
         return "access to /dev/kvm"
@@ -41,7 +46,9 @@ def lacking() -> str:
 
 
 def kvm_denied_to(user: str) -> bool:
-    """Whether this host has /dev/kvm, and that account may not use it."""
+    """Whether this host has virtualisation and /dev/kvm, and that account may not use it."""
+    if not virtualises():
+        return False
     try:
         device, account = DEVICE.stat(), pwd.getpwnam(user)
     except (OSError, KeyError):

@@ -37,7 +37,7 @@ def command(
     """Show a code that admits one guest for 12 hours.
 
     The code is valid for two minutes and three tries. The guest types the shown command, and gets a
-    certificate. You edit no file.
+    certificate.
     """
     authority = Authority.open(settings.authority)
     name, account = settings.name or host_name(), user or getpass.getuser()

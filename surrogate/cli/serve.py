@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import queue
 import signal
 import sys
@@ -12,8 +14,9 @@ import sys
 import click
 
 from console import json_option, leave_terminal, note, serve_until_signal, show, web_option
-from hypervisor import choose_driver
+from hypervisor import QemuDriver, choose_driver
 from sandbox import let_cells_read
+from satchel.errors import ConflictError
 from surrogate.announcer import announcement
 from surrogate.api import MAX_BODY, body_limit
 from surrogate.host import Host
@@ -27,6 +30,8 @@ from wire import Announcer, Intake, metrics_app, serve
 
 CONTROL_MAX_BODY = 1 << 20
 
+logger = logging.getLogger(__name__)
+
 
 @click.command("serve")
 @web_option
@@ -37,6 +42,7 @@ def command(settings: SurrogateSettings, web: int | None, as_json: bool) -> None
 
     After SIGHUP, or if it is killed, the replicas continue, and the next surrogate takes them over.
     """
+    _require_own(settings)
     for folder in (settings.run, settings.forwarded):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     let_cells_read(settings.data)
@@ -48,7 +54,7 @@ def command(settings: SurrogateSettings, web: int | None, as_json: bool) -> None
 
     signal.signal(signal.SIGHUP, hang_up)
     driver, line = choose_driver(settings.driver, settings.run)
-    print(line, file=sys.stderr, flush=True)
+    (logger.debug if isinstance(driver, QemuDriver) else logger.info)("%s", line)
     host = Host(settings, driver)
     try:
         print(f"this host {host.says()}", file=sys.stderr, flush=True)
@@ -81,3 +87,17 @@ def command(settings: SurrogateSettings, web: int | None, as_json: bool) -> None
     finally:
         settings.socket.unlink(missing_ok=True)  # an interrupt may come while it is being made
         host.close()
+
+
+def _require_own(settings: SurrogateSettings) -> None:
+    """Raise ConflictError if the folders belong to another user, such as the package's daemon."""
+    try:
+        owner = settings.run.stat().st_uid
+    except OSError:
+        return
+    if os.geteuid() not in (owner, 0):
+        raise ConflictError(
+            "this host has a surrogate already",
+            why=f"{settings.run} belongs to {settings.run.owner()}: the package has started it",
+            fix="`sudo systemctl status satchel-surrogate` shows it",
+        )

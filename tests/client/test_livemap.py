@@ -1,14 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What people see of volumes that fill."""
+"""Volumes that fill, as people see them."""
 
+import contextlib
 import io
+import os
+import pty
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from client.cli.livemap import volume_table
+from client.cli.status import _sentence
 
 
 def part(absent: int, fetching: int, present: int, dirty: int, source: str | None) -> Any:
@@ -68,3 +74,38 @@ def test_on_a_terminal_the_source_has_a_colour_and_what_is_changed_a_line() -> N
 
 def test_home_which_fetches_nothing_has_no_map() -> None:
     assert volume_table([{"name": "home", "volumes": None}]) is None
+
+
+PAINTS = """\
+import os, subprocess, sys
+from client.cli.livemap import _in_foreground
+print(_in_foreground(), flush=True)
+if len(sys.argv) == 1:
+    subprocess.run([sys.executable, os.environ["SCRIPT"], "again"], process_group=0)
+"""
+
+
+def test_a_job_in_the_background_does_not_paint_over_its_shell(tmp_path: Path) -> None:
+    script = tmp_path / "paints.py"
+    script.write_text(PAINTS)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["SCRIPT"] = str(script)
+        os.execv(sys.executable, [sys.executable, str(script)])
+    shown = b""
+    with contextlib.suppress(OSError):  # Linux's end of a terminal
+        while piece := os.read(terminal, 1000):
+            shown += piece
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    assert shown.split() == [b"True", b"False"]
+
+
+def test_a_status_begins_with_a_sentence() -> None:
+    status = {"service": "guestbook", "replicas": [{"name": "home"}, {"name": "station"}]}
+    counts = {"stateful": True, "last_operation": 12, "stable_operation": 12}
+    at_station = "guestbook is at station"
+    assert _sentence(status | counts) == f"{at_station}, everything is at home, 0 unsent"
+    counts["stable_operation"] = 9
+    assert _sentence(status | counts) == f"{at_station}, home lacks some, 3 unsent"
+    assert _sentence(status | {"leader": "cafe"}) == "guestbook is at cafe"

@@ -132,7 +132,7 @@ def test_a_service_that_nobody_has_is_not_found(carried: World) -> None:
     runner.close()
     lonely = dataclasses.replace(carried.settings, home=Peer())
     runner = Runner(lonely, "diary", media=carried.stick)
-    with pytest.raises(NotFoundError, match="no checkpoint of diary on media or at home"):
+    with pytest.raises(NotFoundError, match=f"diary at {carried.stick}: home was not asked"):
         runner.start()
     runner.close()
 

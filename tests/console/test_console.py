@@ -215,6 +215,24 @@ def test_nothing_is_cut_on_a_narrow_terminal(
     assert said == key + key
 
 
+def test_no_heading_and_no_id_is_broken_on_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    row = {"service": "guestbook", "checkpoint": 32 * "ab", "last_logged": 12, "client": None}
+    show([row, row | {"service": "notes"}], as_json=False)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert [line.split() for line in shown.splitlines()[:4]] == [
+        ["service", "guestbook"],
+        ["checkpoint", 32 * "ab"],
+        ["last", "logged", "12"],
+        [],
+    ]
+    show({"ports": [{"front": "http", "port": 80}, {"front": "vnc"}]}, as_json=False)
+    assert "{" not in capsys.readouterr().out
+
+
 def test_a_table_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
     long = "x" * 500
     rows = [{"name": "a", "media_bytes": 5 << 20, "failure": f"[red]no[/] [/nope] {long}"}]

@@ -300,7 +300,12 @@ def test_the_cli_drives_the_daemon(daemon: Daemon, tmp_path: Path) -> None:
     assert again["media_bytes"] < carried["media_bytes"] / 4
     assert cli("service", "ls")[0]["last_logged"] == 4
     assert cli("service", "stop", "notes")["state"] == "down"
-    cli("service", "rm", "notes")
+    refused = daemon.program.fails(2, "--config", daemon.config, "service", "rm", "notes")
+    assert refused["why"].startswith("its 2 checkpoints since ")
+    assert refused["why"].endswith("the log up to operation 4 would go")
+    forgotten = cli("forget", "notes")
+    assert (len(forgotten["forgotten"]), len(forgotten["kept"])) == (1, 1)
+    cli("service", "rm", "notes", "--yes")
     assert cli("service", "ls") == []
     with pytest.raises(SatchelError):
         daemon.submit(5, 5)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the doctor says of the user that machines and the owner's key have."""
+"""Findings of the doctor about the user that machines and the owner's key have."""
 
 import dataclasses
 import os
@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from homeserver.cli.pair import paired_keys
 from homeserver.preflight import preflight
 from homeserver.settings import HomeSettings
 from tests.needs import requires
+from wire import authorized_keys_line
 
 USER = 54321
 
@@ -37,3 +39,12 @@ def test_a_key_that_has_the_machines_user_is_told(
     assert list(told.values()) == severities
     assert all(remedy for remedy in told)
     assert warned(dataclasses.replace(settings, data=tmp_path / "none"), tmp_path) == {}
+
+
+def test_media_are_for_the_paired_clients(tmp_path: Path) -> None:
+    key = "ssh-ed25519 " + "A" * 68
+    lines = tmp_path / "authorized_keys"
+    paired = authorized_keys_line(key, "/usr/bin/satchel-home door", comment="laptop")
+    lines.write_text(f"# mine\n{key} a shell\n{paired}\n")
+    assert paired_keys(lines) == {key: "laptop"}
+    assert paired_keys(tmp_path / "none") == {}

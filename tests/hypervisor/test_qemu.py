@@ -290,6 +290,7 @@ def test_who_may_not_use_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     device = tmp_path / "kvm"
     device.touch()
     monkeypatch.setattr(kvm, "DEVICE", device)
+    monkeypatch.setattr(kvm, "virtualises", lambda: True)
     group = grp.getgrnam("tty").gr_gid
     for mode, owner, denied in ((0o660, 0, True), (0o666, 0, False), (0o600, 1, False)):
         os.chown(device, owner, group)
@@ -298,6 +299,9 @@ def test_who_may_not_use_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert not kvm_denied_to("root")
     os.chown(device, 0, pwd.getpwuid(1).pw_gid)
     device.chmod(0o660)
+    assert not kvm_denied_to(pwd.getpwuid(1).pw_name)
+    device.chmod(0o600)
+    monkeypatch.setattr(kvm, "virtualises", lambda: False)  # no group helps such a host
     assert not kvm_denied_to(pwd.getpwuid(1).pw_name)
 
 

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
 
 from chunkstore import MediaDamaged, Store
 from media import Media, MediaCheckpoint, SealKeys, media_uuid, new_seal
+from media.phrase import PhraseInvalid, identity_of, phrase_of
 from media.seal import NewSeal, Seal
 from replay import Operation, secrecy
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber
@@ -134,7 +135,7 @@ def test_key_age_is_opened_by_age(tmp_path: Path) -> None:
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(private)]
     subprocess.run(make, check=True)
     seal = new_seal([private.with_suffix(".pub").read_text()], sign=lambda said: b"signed " + said)
-    phrase.write_text(seal.phrase)
+    phrase.write_text(identity_of(seal.phrase))
     (tmp_path / "key.age").write_bytes(seal.wrapped)
     for identity in (private, phrase):
         argv = ["age", "-d", "-i", str(identity), str(tmp_path / "key.age")]
@@ -143,6 +144,17 @@ def test_key_age_is_opened_by_age(tmp_path: Path) -> None:
         digest = hashlib.sha256(key).hexdigest()
         statement = f"satchel media key 1\n{seal.uuid}\n{digest}\n"
         assert opened == key + b"signed " + statement.encode()
+
+
+def test_a_recovery_phrase_is_words_with_a_check() -> None:
+    phrase = phrase_of(bytes(range(16)))
+    assert phrase == "babad bamag bibaj bimal boban bomar bubat bumaz bonak"
+    secret = "AGE-SECRET-KEY-1YPWX4FT804EFKHY4GHDAKFJSAXXAF6NVUCQNHA362LRCJJ8KN7MQW7X6UC"
+    assert identity_of(f" {phrase.upper().replace(' ', '-')}\n") == secret
+    assert identity_of(secret.lower()) == secret
+    for wrong in (phrase.replace("boban", "bobab"), phrase[6:], phrase.replace("bumaz", "bumax")):
+        with pytest.raises(PhraseInvalid, match="this is not a recovery phrase"):
+            identity_of(wrong)
 
 
 @requires("age", "age-keygen")

@@ -54,6 +54,24 @@ def test_bootstrap_leaves_an_environment_alone_that_is_a_link(tmp_path: Path) ->
     assert [path.name for path in environment.iterdir()] == ["kept"]
 
 
+def test_package_says_what_is_missing_before_it_compiles(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    for name in ("package", "package-packages.txt"):
+        shutil.copy(tree.ROOT / "scripts" / name, tmp_path / "scripts" / name)
+    (tmp_path / "scripts/bootstrap").write_text("#!/bin/sh\necho it compiles for minutes\n")
+    (tmp_path / "scripts/bootstrap").chmod(0o755)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bash", "dirname", "readlink", "sed", "tr"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    argv = [str(programs / "bash"), str(tmp_path / "scripts/package")]
+    run = subprocess.run(
+        argv, check=False, capture_output=True, text=True, env={"PATH": str(programs)}
+    )
+    assert (run.returncode, run.stdout) == (1, "")
+    assert "dh is missing: apt-get install debhelper" in " ".join(run.stderr.split())
+
+
 @requires("root")
 def test_a_host_whose_sources_have_no_debian_13_is_told_apart(tmp_path: Path) -> None:
     """CI counts exit code 77 as skipped, and every other one as failed."""
