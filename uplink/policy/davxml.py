@@ -34,7 +34,8 @@ class BadDavXml(IntegrityError):
 @dataclass(frozen=True)
 class DavEntry:
     """A file or a folder in a list. path: the address's path, percent-encoded, without its last
-    slash; size, etag: where the list has them; modified: seconds since 1970, of what is held"""
+    slash; size, etag: where the list has them, but no etag of a locked file; modified: seconds
+    since 1970, of what is held"""
 
     path: str
     folder: bool = False
@@ -237,13 +238,14 @@ def _entries(root: Tree.Element) -> Iterator[DavEntry]:
                 found |= {each.tag: each for each in propstat.findall(f"{_DAV}prop/*")}
         if " 404" in (response.findtext(f"{_DAV}status") or ""):
             continue
-        kind = found.get(f"{_DAV}resourcetype")
+        kind, locks = found.get(f"{_DAV}resourcetype"), found.get(f"{_DAV}lockdiscovery")
+        locked = locks is not None and locks.find(f"{_DAV}activelock") is not None
         texts = {tag: (each.text or "").strip() for tag, each in found.items()}
         size = texts.get(f"{_DAV}getcontentlength", "")
         yield DavEntry(
             path=urlsplit((response.findtext(f"{_DAV}href") or "").strip()).path.rstrip("/"),
             folder=kind is not None and kind.find(f"{_DAV}collection") is not None,
-            etag=_quoted(texts.get(f"{_DAV}getetag", "")),
+            etag="" if locked else _quoted(texts.get(f"{_DAV}getetag", "")),
             size=int(size) if re.fullmatch(r"\d{1,18}", size) else None,
         )
 

@@ -151,6 +151,9 @@ def test_an_upload_past_a_lock_is_the_services_to_refuse(odd: tuple[Site, Progra
     with contextlib.closing(Program(cloud.server.port)) as elsewhere:  # where uplink sees no lock
         locked = elsewhere.ask("LOCK", "/dav/a", *lines, body=question)
     program.ask("PROPFIND", "/cloud/", "Depth: 1", "Cache-Control: no-cache")
+    assert program.ask("PUT", "/cloud/a", body=b"past").status == 423  # the list has told
+    named = b'<propfind xmlns="DAV:"><prop><getetag/><resourcetype/></prop></propfind>'
+    program.ask("PROPFIND", "/cloud/", "Depth: 1", "Cache-Control: no-cache", body=named)
     assert program.ask("PUT", "/cloud/a", body=b"at last").status == 204
     token = f"Lock-Token: {locked.headers['lock-token']}"
     assert program.ask("UNLOCK", "/cloud/a", token).status == 204
