@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of a carried service whose machine is lost: what may be sent twice is sent again, and
-the rest is told. The service is real and behind a real agent, which begins a new conversation."""
+"""Requests of a carried service whose machine is lost: the client repeats those that may be sent
+twice, and reports the rest. Service and agent are real; the agent begins a new conversation."""
 
 import socket
 import threading
@@ -67,7 +67,7 @@ class Kept:
         self.url = self.front.url.rstrip("/")
 
     def lose(self) -> None:
-        """Another machine takes its place, which knows nothing of what was kept."""
+        """Replace the machine by another, which has none of the notes."""
         self.guest.relay.begin_anew()
         self.kept.clear()
 
