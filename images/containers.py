@@ -27,6 +27,7 @@ from typing import IO, Any, cast
 from images.layers import LayerInvalid, Layers
 from images.recipe import PORT_LIMIT, TRANSPORTS, Recipe
 from images.tree import Tree
+from sandbox import build_cell
 from satchel.errors import UnavailableError, UnsupportedError, UsageError
 
 logger = logging.getLogger(__name__)
@@ -149,14 +150,24 @@ def _build(context: Path, target: Path, scratch: Path, storage: Path) -> None:
         raise UsageError(f"nothing to build in {context}", why="it has no Dockerfile")
     tool = ["buildah", "--root", str(storage), "--runroot", str(scratch / "run")]
     tool += ["--storage-driver", "overlay"]
-    made = scratch / "id"
+    made, temporary = scratch / "id", scratch / "temporary"
+    for folder in (storage, temporary, target):
+        folder.mkdir(parents=True, exist_ok=True)
     argv = ["bud", "--isolation", "chroot", "--layers", "--quiet", "--iidfile", str(made)]
-    _run([*tool, *argv, "--file", str(file.resolve()), "."], context)
-    _run([*tool, "push", "--quiet", made.read_text().strip(), f"dir:{target}"], context)
+    argv += ["--file", str(file.resolve()), "."]
+
+    def confined(*command: str) -> None:
+        writable = [storage.resolve(), scratch.resolve()]
+        full = [*tool, *command]
+        cell = build_cell(full, context=context.resolve(), writable=writable, temporary=temporary)
+        _run(cell, context)
+
+    confined(*argv)
+    confined("push", "--quiet", made.read_text().strip(), f"dir:{target}")
 
 
 def _run(argv: Sequence[str], folder: Path) -> None:
-    program = argv[0]
+    program = "buildah" if "buildah" in argv else argv[0]
     try:
         done = subprocess.run(
             argv,
@@ -170,8 +181,9 @@ def _run(argv: Sequence[str], folder: Path) -> None:
     except FileNotFoundError as error:
         if not folder.is_dir():
             raise UsageError(f"no folder {folder}") from error
+        package = {"bwrap": "bubblewrap"}.get(argv[0], argv[0])
         raise UnsupportedError(
-            f"no {program} on this host", fix=f"install the Debian package {program}"
+            f"no {argv[0]} on this host", fix=f"install the Debian package {package}"
         ) from error
     if done.returncode != 0:
         why = f"its last words:\n{done.stderr.strip()[-_TAIL:]}\n"

@@ -67,6 +67,7 @@ _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _USER = re.compile(r"[^:\n\0]+(:[^:\n\0]+)?")
 _PATH = re.compile(r"/|(/[^/\0]+)+")
 _TARGET = re.compile(r"/|(/[A-Za-z0-9_.+@-]+)+")
+_DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 _NEED = re.compile(r"time|monotonic|randomness")
 _ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
 _METHOD_PATH = re.compile(r"[A-Z]{1,20} /[!-$&-~]{0,200}")
@@ -280,6 +281,9 @@ class Recipe:
         transport = next((t for t in TRANSPORTS if self.container.startswith(t)), "")
         place = self.container.removeprefix(transport)
         if transport == "docker://":
+            if not _DIGEST.search(place):
+                why = "a tag may name another image tomorrow; end it with @sha256:DIGEST"
+                raise RecipeInvalid(self.name, "container", why)
             place = ""
         elif transport not in ("", "dir:"):
             place = place.partition(":")[0]

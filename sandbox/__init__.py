@@ -10,10 +10,12 @@
 
 Modules: cells (whether there are any), room (one of them), groups (what it may take), access (what
 its user may read), enter (becomes a program inside), stage (becomes bubblewrap as another user),
-confine (a process of ours confines itself).
+confine (a process of ours confines itself),
+build (a cell for building an image).
 docs/sandbox.md tells what it keeps out.
 """
 
+from sandbox.build import build_cell
 from sandbox.cells import CellImpossible, Cells, Setting, lacking, left, let_cells_read, weigh
 from sandbox.confine import ConfinementImpossible, confine
 from sandbox.groups import EVERYBODY
@@ -29,6 +31,7 @@ __all__ = [
     "Cells",
     "ConfinementImpossible",
     "Setting",
+    "build_cell",
     "clear_groups",
     "confine",
     "lacking",

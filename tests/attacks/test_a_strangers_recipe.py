@@ -3,17 +3,22 @@
 """The author of a recipe wants a file of the person who builds it in the image, where the service
 reads it."""
 
+import base64
 import contextlib
+import hashlib
+import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from images import build, target
+from images.containers import fetch
 from replay import agent_program
 from satchel.errors import SatchelError
 from testbed.built import built_image, cache_folder
-from tests.images.oci import LayerTar, oci_image, web_image
+from tests.images.oci import LayerTar, oci_image, plain_image, web_image
 from tests.images.small_disk import small_disk
 from tests.needs import requires
 
@@ -61,7 +66,7 @@ def all_of_it(stranger: Stranger) -> None:
 
 
 def a_base(stranger: Stranger) -> None:
-    """The recipe that it extends is the builder's folder; packages are of no matter here."""
+    """The recipe extends another one, whose files are the builder's folder."""
     (stranger.recipe.parent / "other").mkdir()
     (stranger.recipe.parent / "other" / "recipe.toml").write_text('name = "other"\n')
     (stranger.recipe.parent / "other" / "files").symlink_to(stranger.home)
@@ -107,3 +112,82 @@ def test_no_file_of_the_builder_gets_into_an_image(
     with contextlib.suppress(SatchelError):
         build(target(str(stranger.recipe)), made, agent=agent_program(), layers=layers)
     assert not any(SECRET[:50] in path.read_bytes() for path in made.iterdir())
+
+
+@pytest.mark.nightly
+@requires("skopeo", "umoci", "busybox", "buildah", "bwrap", "root")
+def test_what_a_dockerfile_runs_reaches_no_process_of_the_builder(short_path: Path) -> None:
+    """Each line runs as root, and the builder's processes are root's."""
+    stranger = short_path / "gift"
+    web_image(stranger)
+    canary = ["sleep", "1000.25"]
+    find = "grep -l '1000[.]25' /proc/[0-9]*/cmdline | tr -dc '0-9\\n'"
+    (stranger / "Dockerfile").write_text(
+        "FROM oci:oci:app\nUSER 0\n"
+        f"RUN for p in $({find}); do kill -9 $p; echo $p; done >/found; test -e /found\n"
+        f"RUN ! cat {short_path}/secret /proc/*/root{short_path}/secret >/secret 2>/dev/null\n"
+    )
+    (short_path / "secret").write_bytes(SECRET)
+    scratch = short_path / "scratch"
+    scratch.mkdir()
+    with subprocess.Popen(canary) as victim:
+        try:
+            fetch(str(stranger), Path("/"), scratch, short_path / "storage")
+            assert victim.poll() is None
+        finally:
+            victim.kill()
+    assert not any(
+        SECRET[:50] in path.read_bytes() for path in scratch.rglob("*") if path.is_file()
+    )
+
+
+def signed(image: Path, key: Path, reference: str) -> None:
+    """Put a signature of cosign's format beside an image in a folder, as `dir:` has it."""
+    digest = hashlib.sha256((image / "manifest.json").read_bytes()).hexdigest()
+    critical = {
+        "identity": {"docker-reference": reference},
+        "image": {"docker-manifest-digest": f"sha256:{digest}"},
+        "type": "cosign container image signature",
+    }
+    payload = json.dumps({"critical": critical, "optional": None}).encode()
+    argv = ["openssl", "dgst", "-sha256", "-sign", str(key)]
+    made = subprocess.run(argv, input=payload, check=True, capture_output=True).stdout
+    value = {
+        "mimeType": "application/vnd.dev.cosign.simplesigning.v1+json",
+        "payload": base64.b64encode(payload).decode(),
+        "annotations": {"dev.cosignproject.cosign/signature": base64.b64encode(made).decode()},
+    }
+    (image / "signature-1").write_bytes(b"\0sigstore-json\n" + json.dumps(value).encode())
+
+
+@requires("skopeo", "openssl", "busybox")
+@pytest.mark.parametrize("signer", ["", "other", "own"])
+def test_an_image_is_signed_as_the_builder_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signer: str
+) -> None:
+    """The builder's policy.json has the keys. Debian 12's skopeo refuses every image then."""
+    for name in ("own", "other"):
+        argv = ["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout"]
+        subprocess.run([*argv, "-out", tmp_path / name], check=True)
+    argv = ["openssl", "ec", "-in", str(tmp_path / "own"), "-pubout", "-out", str(tmp_path / "pub")]
+    subprocess.run(argv, check=True, capture_output=True)
+    reference = "registry.example/app:1"
+    rule = {
+        "type": "sigstoreSigned",
+        "keyPath": str(tmp_path / "pub"),
+        "signedIdentity": {"type": "exactReference", "dockerReference": reference},
+    }
+    policy = tmp_path / ".config" / "containers" / "policy.json"
+    policy.parent.mkdir(parents=True)
+    policy.write_text(json.dumps({"default": [rule]}))
+    image = plain_image(tmp_path / "image", {"Cmd": ["/x"]}, [])
+    if signer:
+        signed(tmp_path / "image", tmp_path / signer, reference)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "scratch").mkdir()
+    try:
+        fetch(image, Path("/"), tmp_path / "scratch", tmp_path / "storage")
+    except SatchelError as error:
+        assert signer != "own" or "sigstore disabled" in str(error)
+    else:
+        assert signer == "own"

@@ -15,7 +15,7 @@ from typing import Any
 CAPABILITY = b"\x01\0\0\x02\0\x04" + bytes(14)
 """cap_net_bind_service=ep, as the kernel keeps it."""
 
-APPLETS = ("sh", "httpd", "cat", "ls", "mkdir", "sleep", "date")
+APPLETS = ("sh", "httpd", "cat", "ls", "mkdir", "sleep", "date", "grep", "kill", "tr")
 
 
 def run(*argv: str | Path) -> str:

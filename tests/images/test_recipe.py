@@ -98,6 +98,7 @@ def test_what_is_no_service_is_not_found(name: str) -> None:
         ('name = "thing"\nstate = ["/var/../etc"]', "state"),
         ('name = "thing"\nenvironment = ["A"]', "environment"),
         ('name = "thing"\nneeds = ["luck"]', "needs"),
+        ('name = "thing"\ncontainer = "docker://registry.example/app:latest"', "container"),
         ('name = "thing"\nextends = "../base"', "extends"),
         ('name = "thing"\nadapter-kind = "X 11"', "adapter-kind"),
         ('name = "thing"\nports = [{ port = 80 }]', "ports"),
