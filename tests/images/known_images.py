@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Images made like well-known ones, of BusyBox: what is odd about each, and how to see in the guest
-that it is there."""
+"""Images made like well-known ones, of BusyBox, each with an oddity and a check for the guest."""
 
 import io
 import tarfile
@@ -23,8 +22,8 @@ PEM = "-----BEGIN CERTIFICATE-----\nMIIB\\n+/=\n-----END CERTIFICATE-----\n"
 
 @dataclass
 class KnownImage:
-    """fill: what is put into its layer. check: a shell script of root's in the guest, which finds
-    the service's process in $p, and must succeed."""
+    """An image. fill: adds files to its layer. check: a shell script of the guest's root, which
+    finds the service's process in $p and must succeed."""
 
     config: dict[str, Any]
     check: str
@@ -54,7 +53,7 @@ class KnownImage:
 
 
 def said(text: str) -> str:
-    """That the service has a variable."""
+    """Return a check that the service has a variable."""
     return f"tr '\\0' '\\n' </proc/$p/environ | grep -qxF -e '{text}'"
 
 

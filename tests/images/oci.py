@@ -72,7 +72,7 @@ class LayerTar:
 
 
 def base_layer(path: Path, content: bytes = b"hello\n") -> Path:
-    """BusyBox with a web server's page, an account, and one of what is easily lost."""
+    """BusyBox with a web server's page, an account, a hard link and a capability."""
     layer = LayerTar(path)
     layer.file("bin/busybox", busybox(), 0o755)
     for applet in APPLETS:
@@ -100,7 +100,7 @@ WEB = (
     *("--config.exposedports", "8000/tcp", "--config.exposedports", "53/udp"),
     *("--config.volume", "/var/lib/web", "--config.workingdir", "/srv"),
 )
-"""What `umoci config` is told for a web server."""
+"""Arguments of `umoci config` for a web server."""
 
 
 def oci_image(folder: Path, layers: Iterable[Path], config: Sequence[str] = WEB) -> str:

@@ -225,7 +225,7 @@ def test_a_host_without_skopeo_is_told_its_package(
 @pytest.mark.nightly
 @requires("buildah")
 def test_a_folder_with_a_dockerfile_is_built_once(tmp_path: Path) -> None:
-    """From an image beside it, without a registry."""
+    """Its base is an image beside it, and no registry."""
     context = tmp_path / "context"
     web_image(context)
     (context / "page").write_text("page\n")
