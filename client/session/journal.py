@@ -37,6 +37,9 @@ Encode = Callable[[OperationNumber, int, int], bytes]
 BATCH_BYTES = 8 << 20
 """Bytes of operations that `wait` returns at most, unless the first one alone is larger."""
 
+AHEAD_NS = 3600 * 10**9
+"""The most that an operation's time is ahead of the clock, to be later than the previous one."""
+
 FIRST = OperationNumber(0)
 
 NEVER = threading.Event()
@@ -210,8 +213,7 @@ class Journal:
         """
         with self._changed:
             number = number or OperationNumber(self._last() + 1)
-            self._latest_ns = max(time.time_ns(), self._latest_ns + 1)
-            now = self._latest_ns
+            now = self._latest_ns = self._moment()
         seed = secrets.randbits(64)
         return Operation(number, now, seed, encode(number, now, seed))
 
@@ -274,6 +276,12 @@ class Journal:
         self._base = OperationNumber(first - 1)
         if self._operations:
             self._latest_ns = self._operations[-1].time_ns
+
+    def _moment(self) -> int:
+        """Return the time of the next operation: now, or just after the latest one if the clock
+        went back a little. A clock that was far ahead must not date later operations."""
+        now, after = time.time_ns(), self._latest_ns + 1
+        return after if now < after <= now + AHEAD_NS else now
 
     def _follow(self, operations: Sequence[Operation]) -> bool:
         """Whether these can be joined to what is here. Raises JournalParted."""

@@ -438,6 +438,25 @@ def test_a_journal_can_begin_anew_and_be_cut(places: Places) -> None:
     assert (again.base, again.last) == (5, 5)
 
 
+def test_a_clock_that_was_ahead_once_dates_no_later_operation(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    year_2098, hour = 4_039_372_800 * 10**9, 3600 * 10**9
+    journal = places.journal()
+    with monkeypatch.context() as ahead:
+        ahead.setattr("time.time_ns", lambda: year_2098)
+        add(journal, 1)
+    journal.close()
+    again = places.journal()
+    before = time.time_ns()
+    (right,) = add(again, 1)
+    assert before <= right.time_ns <= time.time_ns()
+    with monkeypatch.context() as behind:
+        behind.setattr("time.time_ns", lambda: right.time_ns - hour // 60)
+        assert add(again, 1)[0].time_ns == right.time_ns + 1
+    again.close()
+
+
 def test_a_draft_has_the_next_number_and_is_not_kept(places: Places) -> None:
     journal = places.journal()
     (first,) = add(journal, 1)
