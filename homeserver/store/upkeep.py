@@ -5,14 +5,17 @@ open. Each says what the command shows."""
 
 from __future__ import annotations
 
+import os
+import secrets
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from chunkstore import Catalog, FileExists, Store
+from chunkstore import Catalog, FileExists, Store, TableRoot
 from homeserver.services.records import needed_roots
 from homeserver.store.hurt import hurt_in
 from images import raw_view
+from satchel.files import sync_folder
 from satchel.names import check_name
 from satchel.progress import Progress, silent
 
@@ -74,11 +77,33 @@ def export_volume(
     NameNotFound, FileExists for a file that was there unless `overwrite`, and as
     `Store.export_file`."""
     root = Catalog(store).get(name).root
-    if file.is_file() and not overwrite:
-        raise FileExists(
-            f"cannot export to {file}",
-            why="a file of that name is there",
-            fix="choose another name; --overwrite replaces the file",
-        )
-    store.export_file(root, file, progress=progress)
+    if overwrite or file.is_dir() or not file.parent.is_dir():
+        store.export_file(root, file, progress=progress)
+    else:
+        _export_new(store, root, file, progress)
     return {"name": name, "file": str(file), "size": root.size}
+
+
+def _export_new(store: Store, root: TableRoot, file: Path, progress: Progress) -> None:
+    """Export to a name that nothing has, neither now nor when the file is complete."""
+    there = FileExists(
+        f"cannot export to {file}",
+        why="a file of that name is there",
+        fix="choose another name; --overwrite replaces the file",
+    )
+    if os.path.lexists(file):
+        raise there
+    made = file.with_name(f"{file.name}.complete-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        store.export_file(root, made, progress=progress)
+        try:
+            os.link(made, file)
+        except FileExistsError as error:
+            raise there from error
+        except OSError as error:  # FAT has no links
+            if os.path.lexists(file):
+                raise there from error
+            made.replace(file)
+    finally:
+        made.unlink(missing_ok=True)
+    sync_folder(file.parent)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from chunkstore import Catalog, CatalogEntry
+from chunkstore import Catalog, CatalogEntry, FileExists, Store
 from homeserver.jobs import Jobs, JobStopped
 from homeserver.services.records import CheckpointNotFound, CheckpointRegistry, ServiceRegistry
 from homeserver.store import upkeep
@@ -118,6 +118,26 @@ def test_a_place_that_the_daemon_does_not_see_is_named_as_that(
             assert "PrivateTmp" in error["why"]
             assert "systemctl stop" in error["fix"]
     assert list(place.iterdir()) == []
+
+
+def test_an_export_does_not_replace_a_file_that_comes_meanwhile(tmp_path: Path) -> None:
+    out, links = tmp_path / "out", tmp_path / "link"
+    links.symlink_to("nowhere")
+    with Store.create(tmp_path / "store") as store:
+        Catalog(store).add("disk", store.import_bytes(noise(1, 100)))
+
+        def comes(done: int, total: int) -> None:
+            out.write_bytes(b"precious")
+
+        with pytest.raises(FileExists, match="--overwrite"):
+            upkeep.export_volume(store, "disk", out, False, comes)
+        assert out.read_bytes() == b"precious"
+        with pytest.raises(FileExists):
+            upkeep.export_volume(store, "disk", links, False)
+        assert links.is_symlink()
+        upkeep.export_volume(store, "disk", tmp_path / "new", False)
+        assert (tmp_path / "new").read_bytes() == noise(1, 100)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "new", "out", "store"]
 
 
 def _export_twice(program: Program, disk: Path, out: Path) -> None:
