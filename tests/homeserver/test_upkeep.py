@@ -81,7 +81,7 @@ def test_a_second_server_says_that_one_runs(bench: Bench, program: Program) -> N
 def test_an_export_replaces_a_file_only_if_it_is_told_to(
     bench: Bench, program: Program, disk: Path, tmp_path: Path
 ) -> None:
-    """By the daemon, and without."""
+    """The daemon writes it, or the command does."""
     out = tmp_path / "out"
     with daemon(bench):
         program.json("import", disk, "disk")
@@ -357,7 +357,7 @@ def _error_of(bench: Bench, progress: Any) -> SatchelError | None:
 
 
 def test_a_daemon_that_ends_stops_its_works() -> None:
-    """Those that nobody named too, and those that begin meanwhile."""
+    """Also works without a name, and works that begin meanwhile."""
     works = Jobs()
     with works.begin("word") as named, works.begin("") as nameless:
         works.close()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy keeps: the rules of restic and borg."""
+"""Retention policies, by the rules of restic and borg."""
 
 import random
 import time
