@@ -133,11 +133,6 @@ def peer_app(store: Store) -> Flask:
     return chunk_app("satchel-peer", store.records)
 
 
-def cache_routes(store: Store) -> Blueprint:
-    """Chunks of the cache, for those who name them whole."""
-    return chunks_of(store.records)
-
-
 def brought_routes(brought: ReadableChunks) -> Blueprint:
     """Chunks of the cache, for a tenant: as far as they are its own."""
     return chunks_of(brought.records, brought.records_below, TENANTS_READERS)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from satchel.errors import IntegrityError
@@ -103,10 +103,6 @@ class Successors:
                 return
             for after, (reads, writes) in edges.items():
                 yield Succession(before, after, reads, writes)
-
-    def add_all(self, edges: Iterable[Succession]) -> None:
-        for edge in edges:
-            self.add(edge)
 
     def encode(self) -> bytes:
         """docs/formats/share.md."""

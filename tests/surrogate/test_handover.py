@@ -9,9 +9,9 @@ import flask
 import pytest
 
 from satchel.ids import ReplicaId
+from surrogate.cache.chunk_app import chunks_of
 from surrogate.replicas.handover import TooMuchChanged, taken_over
 from surrogate.replicas.hosted import HostedReplica
-from surrogate.site import cache_routes
 from tests.machines import MACHINE, START_SECONDS, NotesCheckpoint
 from tests.needs import requires
 from tests.surrogate.test_machine import Spot, note
@@ -36,7 +36,7 @@ class Chain:
         giver, taker = self.spots[number - 1 : number + 1]
         app = flask.Flask("giver")
         install_errors(app)
-        app.register_blueprint(cache_routes(giver.host.store))
+        app.register_blueprint(chunks_of(giver.host.store.records))
         path = taker.settings.forwarded / "giver"
         self.servers.append(serve(app, path, threads=4, max_body=1 << 20))
         sources = [("giver", path), ("home", taker.server.path)]

@@ -36,7 +36,8 @@ GOLDEN = bytes.fromhex(
 
 def made(*edges: tuple[FileId, FileId, int, int]) -> Successors:
     found = Successors()
-    found.add_all(Succession(*edge) for edge in edges)
+    for edge in edges:
+        found.add(Succession(*edge))
     return found
 
 
