@@ -122,7 +122,7 @@ def test_a_waiter_gets_what_comes_and_is_woken(places: Places) -> None:
     journal = places.journal()
     began = time.monotonic()
     threading.Timer(0.1, lambda: journal.append(encode)).start()
-    assert [op.number for op in journal.wait(number(0), 8, 60)] == [1]
+    assert [op.number for op in journal.wait(number(0), 8, 20)] == [1]
     called = threading.Event()
 
     def call() -> None:
@@ -130,9 +130,9 @@ def test_a_waiter_gets_what_comes_and_is_woken(places: Places) -> None:
         journal.wake()
 
     threading.Timer(0.1, call).start()
-    assert journal.wait(number(1), 8, 60, called) == []
-    assert journal.wait(number(1), 8, 60, called) == []
-    assert time.monotonic() - began < 50
+    assert journal.wait(number(1), 8, 20, called) == []
+    assert journal.wait(number(1), 8, 20, called) == []
+    assert time.monotonic() - began < 18
 
 
 def test_a_cursor_before_the_beginning_is_a_gap(places: Places) -> None:
