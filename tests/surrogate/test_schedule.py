@@ -367,6 +367,9 @@ def test_what_is_under_way_and_wanted_again_is_not_asked_for_twice() -> None:
     assert key in world.schedule
     world.run(keys=[key])
     assert len(world.sent) == 1
+    for key in world.want(refs(2, 9)):
+        world.schedule.forget(key)
+    world.run(world.now + 1.0)
     assert not world.schedule._adrift
 
 
@@ -532,6 +535,17 @@ def test_what_is_wanted_again_is_as_urgent_as_it_is_now() -> None:
     plan.failed(dispatch, 0.1)
     (again,) = plan.take(0.1)
     assert (again.standing, again.priority) == (far, Priority.DEMAND)
+
+
+def test_a_bulk_is_asked_for_twice_when_it_is_later_than_another_source_would_take() -> None:
+    near, far = SourceState("near", Prior()), SourceState("far", Prior(round_trip=1.0))
+    plan = Schedule()
+    plan.want(ref(1), 2000, Priority.PREFETCH, [near, far])
+    (dispatch,) = plan.take(0.0)
+    assert dispatch.standing is near
+    assert plan.take(dispatch.overdue_at + 0.1) == []
+    (again,) = plan.take(dispatch.overdue_at + 2.0)
+    assert again.standing is far
 
 
 def test_a_source_that_comes_back_may_have_what_it_lacked() -> None:
