@@ -117,9 +117,9 @@ def add(
 )
 @click.option(
     "--mark",
-    type=click.Choice(["private", "immutable", "none"]),
+    type=click.Choice(["private", "immutable", "mapped", "none"]),
     help="private: only the node that opens such a file first uses it. immutable: it "
-    "cannot be changed once it is written.",
+    "cannot be changed once it is written. mapped: several mounts may map it.",
 )
 @click.option("--forget", is_flag=True, help="Remove the rule for these files.")
 @json_option

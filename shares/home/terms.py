@@ -14,6 +14,9 @@ from satchel.names import check_name
 from shares.node import IMMUTABLE, PRIVATE
 from shares.protocol import POLICIES
 
+MAPPED = "mapped"
+"""The mark of files that several nodes may map at once, also SQLite's shared memory."""
+
 LOGS = ("sync", "async", "off")
 
 RULE_LIMIT = 1000
@@ -37,8 +40,10 @@ class PathRule:
                 f"no path of a share is like {self.glob!r}", fix="give it without a / ahead"
             )
         _check_terms(self.policy, self.relaxation)
-        if self.mark not in {None, "", PRIVATE, IMMUTABLE}:
-            raise UsageError(f"no mark {self.mark}", why=f"there are {PRIVATE} and {IMMUTABLE}")
+        if self.mark not in {None, "", PRIVATE, IMMUTABLE, MAPPED}:
+            raise UsageError(
+                f"no mark {self.mark}", why=f"there are {PRIVATE}, {IMMUTABLE}, {MAPPED}"
+            )
 
 
 @dataclass(frozen=True)

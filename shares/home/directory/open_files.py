@@ -15,9 +15,12 @@ from shares.home.directory.promises import CallBack, Promises
 from shares.home.nodes.session import NodeSession
 from shares.home.storage.block_store import BlockStore
 from shares.home.storage.tree import Tree
-from shares.home.terms import Described
+from shares.home.terms import MAPPED, Described
 from shares.node import OPENED_AHEAD, PRIVATE, Attributes, Changes, OpenReply
 from shares.protocol import HOME, FileId, NodeId
+
+SHARED_MEMORY = b"-shm"
+"""The end of the names of files that SQLite maps beside a write-ahead log."""
 
 
 class OpenFiles:
@@ -78,6 +81,7 @@ class OpenFiles:
             policy, relaxation, rule = self._terms(file)
             alone = not self._others(session, file)
             try:
+                self._require_one_memory(session, file, rule)
                 mark = self._marks.opened(session.name, file, writes, rule, alone)
             except OSError:
                 self._tree.close_file(file)
@@ -105,6 +109,15 @@ class OpenFiles:
             writers = [each.name for each in opened if self._promises.writes(each, file)]
             others = [each.name for each in self._others(session, file)]
             self._marks.mark(session.name, file, mark, others, writers)
+
+    def _require_one_memory(self, session: NodeSession, file: FileId, rule: str) -> None:
+        """Refuse a second node the shared memory of SQLite's write-ahead log: the stores of
+        one node come late to the other, and commits would be lost. Raises ENODEV."""
+        others = [each for each in self._others(session, file) if self._promises.writes(each, file)]
+        shared = any(path.endswith(SHARED_MEMORY) for path in self._tree.paths(file))
+        if others and shared and rule != MAPPED:
+            why = f"the node {others[0].name} has this shared memory mapped"
+            raise OSError(errno.ENODEV, why)
 
     def _others(self, session: NodeSession, file: FileId) -> list[NodeSession]:
         """Nodes but that one that have it open."""

@@ -146,6 +146,24 @@ def test_sqlite_goes_on_after_a_process_is_killed(world: Mounts, tmp_path: Path)
     judge_sqlite(base, committed + again, killed=1)
 
 
+def test_a_second_mount_is_refused_the_write_ahead_log(world: Mounts, tmp_path: Path) -> None:
+    """Both committed, and many commits of one were lost without an error."""
+    one, two = world.mount(), world.mount()
+    ask(MAKE, one / "base")
+    first = Program(tmp_path, SQLITE, one / "base", "a", 200)
+    assert eventually(lambda: first.committed() > 5)
+    second = subprocess.run(
+        [PYTHON, "-c", SQLITE, str(two / "base"), "b", "20"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert "unable to open database file" in second.stderr
+    told = len(second.stdout.splitlines())
+    judge_sqlite(one / "base", first.finish() + told)
+
+
 @requires("lmdb")
 @pytest.mark.parametrize("way", ["write", "writemap"])
 def test_lmdb_by_two_processes(world: Mounts, way: str, tmp_path: Path) -> None:
