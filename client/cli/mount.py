@@ -23,6 +23,11 @@ MIB = 1 << 20
 
 @click.command("mount")
 @click.argument("names", nargs=-1, metavar="[SHARE] DIR", required=True)
+@click.option(
+    "--allow-other",
+    is_flag=True,
+    help="Let other users in, by mode. Without root, /etc/fuse.conf needs user_allow_other.",
+)
 @click.option("--background", is_flag=True, help="Return when it is mounted.")
 @click.option(
     "--buffer-mib",
@@ -34,23 +39,22 @@ MIB = 1 << 20
     type=click.FloatRange(0, 1_000_000),
     default=30.0,
     show_default=True,
-    help="Seconds that programs wait while home is out of reach, before they get an error; 0: for "
-    "ever.",
+    help="Seconds until programs get an error while home is out of reach; 0: never.",
 )
 @click.pass_obj
 def command(
     settings: ClientSettings,
     names: tuple[str, ...],
+    allow_other: bool,
     background: bool,
     buffer_mib: int | None,
     wait: float,
 ) -> None:
     """Mount SHARE, a folder at home, at DIR.
 
-    It stays until Ctrl-C or `fusermount3 -u DIR`, and needs no root. You can leave SHARE out if
-    home has only one. It first sends the writes that an earlier mount could not send, and at the
-    end its own. If home is unreachable then, they stay in a journal: the command says so and ends
-    with exit code 8.
+    It stays until Ctrl-C or `fusermount3 -u DIR`, and needs no root. SHARE may be left out if home
+    has one. It first sends the writes of an earlier mount, and at the end its own. If home is
+    unreachable then, they stay in a journal: the command says so and ends with exit code 8.
 
     An unused mount leaves home until a program uses it (the setting `park_seconds`). In the
     background it logs to `mount.log` in the folder of the setting `state`.
@@ -76,6 +80,7 @@ def command(
                 ahead=True,
                 parking=parking(settings, way),
                 map_owner=True,
+                allow_other=allow_other,
             )
             with serve_mount(settings, mounted):
                 run_until_signal(mounted, ready)

@@ -51,13 +51,15 @@ class MountedShare:
         ahead: bool = False,
         parking: ParkingPolicy | None = None,
         map_owner: bool = False,
+        allow_other: bool = False,
     ) -> None:
         """Send home what earlier mounts of the share have left, join the share and mount it.
 
         call, name: as for Membership; state: where the journals of mounts are; home: a word for
         home; limit: bytes of a buffer; wait: seconds for a home that is not reached; ahead: as for
         Node; parking: as for Member; map_owner: whether whose the share is at home is who mounts it
-        here (`id_mapping`), else numbers of users are the same. Raises ConflictError for a
+        here (`id_mapping`), else numbers of users are the same; allow_other: as for SessionOptions.
+        Raises ConflictError for a
         mountpoint in use, NotFoundError for one that is not there, UsageError for one that `state`
         is in, UnavailableError where home does not say whose the share is, and what Membership.join
         and MountSession do; nothing is left then.
@@ -85,7 +87,7 @@ class MountedShare:
                     call, name, home, limit, wait, ahead=ahead, parking=parking
                 )
                 self._offloading = Offloader(self._member.node)
-                self._session = self._mount(map_owner)
+                self._session = self._mount(map_owner, allow_other)
             except BaseException:
                 shutil.rmtree(self._folder, ignore_errors=True)
                 raise
@@ -128,9 +130,9 @@ class MountedShare:
         journal.mounted(MountNote(self.share, place, home, name, member.token, boot))
         return member
 
-    def _mount(self, map_owner: bool) -> MountSession:
+    def _mount(self, map_owner: bool, allow_other: bool) -> MountSession:
         try:
-            options = SessionOptions(name=f"satchel:{self.share}")
+            options = SessionOptions(f"satchel:{self.share}", allow_other=allow_other)
             tree = self._mapped() if map_owner else self._member.node
             session = MountSession(tree, self.mountpoint, options)
             self._member.node.content.pages.serve(session.invalidate)

@@ -60,8 +60,10 @@ class LatestAttributes:
 
     def _of_open(self, opened: OpenFile) -> Attributes:
         """Not for the kernel to keep: nobody tells it that another node has block -1."""
-        now = self._content.extent(opened).onto(self._statics.of(opened))
-        return replace(now, blocks=self._blocks(opened, now), valid=0.0)
+        extent, at_home = self._content.extent(opened), self._statics.of(opened)
+        now = extent.onto(at_home)
+        changed = max(extent.changed, at_home.changed)  # by a write here, or of mode or names
+        return replace(now, changed=changed, blocks=self._blocks(opened, now), valid=0.0)
 
     def _blocks(self, opened: OpenFile, now: Attributes) -> int:
         """The room at home, with that for what home may lack; rather too much than too little."""

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whose files are, at a laptop where users have other numbers than at home: real users, and real
+"""The owners of files at a laptop where users have other numbers than at home: real users, and real
 mounts of theirs."""
 
 from __future__ import annotations

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -24,7 +25,9 @@ def main(socket: str, mountpoint: str, cache: str, wait: str, limit: str) -> Non
     call = partial(Caller, Path(socket))
     name = Path(mountpoint).name
     about = (call, SHARE, name, Path(mountpoint), Path(cache))
-    mounted = MountedShare(*about, limit=int(limit), wait=float(wait), ahead=True)
+    mounted = MountedShare(
+        *about, limit=int(limit), wait=float(wait), ahead=True, allow_other=os.getuid() == 0
+    )
     signal.signal(signal.SIGTERM, lambda *_: mounted.stop())
     print(READY, flush=True)
     mounted.run()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a node's buffer gives up: held against a plain account of what is in it."""
+"""The choice of what a node's buffer gives up, against a plain account of its content."""
 
 import os
 import random

@@ -8,6 +8,7 @@ import os
 import random
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -178,3 +179,25 @@ def test_no_content_is_taken_for_a_hole(mounts: list[Path]) -> None:
                 for start, data in found.items():
                     seen[start : start + len(data)] = data
                 assert seen == model
+
+
+def test_a_change_of_the_status_has_its_time(mounts: list[Path]) -> None:
+    """If the file had been written a moment before, its time stayed."""
+    one, two = (place / "file" for place in mounts)
+    one.write_bytes(b"x")
+    link = one.with_name("link")
+    changes: list[Callable[[], None]] = [
+        lambda: one.chmod(0o600),
+        lambda: os.link(one, link),
+        link.unlink,
+    ]
+    for change in changes:
+        before = one.stat().st_ctime_ns
+        time.sleep(0.02)
+        change()
+        assert one.stat().st_ctime_ns > before
+    assert eventually(partial(same_status, one, two))
+
+
+def same_status(one: Path, two: Path) -> bool:
+    return one.stat().st_ctime_ns == two.stat().st_ctime_ns
