@@ -9,9 +9,11 @@ storage. GET /v1/openapi.json describes all routes.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import flask
 from flask.json.provider import DefaultJSONProvider
@@ -26,6 +28,7 @@ from homeserver.media.unsealed import UnsealedPolicy
 from homeserver.places import require_seen
 from homeserver.services.records import CheckpointNotFound, NewService
 from homeserver.services.service import Service
+from homeserver.settings import DOOR_SOCKET
 from homeserver.shares import Shares
 from replay import (
     decode_operations,
@@ -35,7 +38,7 @@ from replay import (
     encode_responses,
 )
 from replica import PIECE_BYTES, PIECE_SECONDS
-from satchel.errors import UsageError
+from satchel.errors import AccessError, UsageError
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.retention import RetentionPolicy
 from satchel.spans import Spans
@@ -53,10 +56,14 @@ from wire import (
     note_requests,
     octets,
     query,
+    serve,
     serve_description,
     streamed,
     takes,
 )
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 MAX_BODY = 256 << 20
 """Bytes of a request: a batch of operations, each of them at most a replay payload."""
@@ -71,6 +78,12 @@ CLIENT_HEADER = "X-Satchel-Client"
 """Which client sends operations: the lease is its own, or it gets it."""
 
 NUMBER_LIMIT = (1 << 63) - 1
+
+_DOOR = "satchel.door"
+"""The key in WSGI's environment that marks a request through a door."""
+
+_CLIENTS_BLUEPRINTS = frozenset({"chunks", "operations", "carried", "uplink"})
+"""A paired client may change things only by these."""
 
 
 def home_app(
@@ -88,6 +101,7 @@ def home_app(
     requests = Spans()
     note_requests(app, requests)
     bound_json(app)
+    app.before_request(_bound_door)
     works = works or Jobs()
     app.register_blueprint(_chunks(home))
     app.register_blueprint(_services(home))
@@ -116,6 +130,35 @@ def home_app(
         app.register_blueprint(uplink_routes(helper))
     serve_description(app, "Satchel home")
     return app
+
+
+def serve_home(app: flask.Flask, socket: Path, *, threads: int) -> ExitStack:
+    """Serve `app` at the owner's socket, and at the socket for doors beside it, until `close`.
+
+    A request through a door may use services, their operations and chunks. It may not use what
+    takes a path of this host, or what only the owner decides.
+    """
+
+    def through_door(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        return app(environ | {_DOOR: True}, start)
+
+    with ExitStack() as stack:
+        for place, served in ((socket, app), (socket.with_name(DOOR_SOCKET), through_door)):
+            stack.enter_context(serve(served, place, threads=threads, max_body=MAX_BODY))
+        return stack.pop_all()
+
+
+def _bound_door() -> None:
+    """Raise AccessError if a paired client asks for what is only the owner's."""
+    request = flask.request
+    if not request.environ.get(_DOOR) or request.method in ("GET", "HEAD"):
+        return
+    if request.blueprint not in _CLIENTS_BLUEPRINTS:
+        raise AccessError(
+            f"{request.method} {request.path} is not for paired clients",
+            why="their keys may use services, and not the files of this host",
+            fix="run the command of `satchel-home` at home",
+        )
 
 
 class _OrderedJson(DefaultJSONProvider):

@@ -19,6 +19,8 @@ from uplink.helper import HelpedService
 if TYPE_CHECKING:
     from media import SealKeys
 
+DOOR_SOCKET = "door.sock"
+
 
 @dataclass(frozen=True)
 class HomeSettings:
@@ -128,6 +130,11 @@ class HomeSettings:
     def socket(self) -> Path:
         """Where the daemon answers."""
         return self.run / "home.sock"
+
+    @property
+    def door_socket(self) -> Path:
+        """The socket for paired clients, whose requests cannot name paths of this host."""
+        return self.socket.with_name(DOOR_SOCKET)
 
     @property
     def metrics_socket(self) -> Path:

@@ -30,7 +30,7 @@ def _place(settings: HomeSettings, name: str) -> Path:
         check_name(word, "stream")
     match kind, words:
         case _ if name == API:
-            return settings.socket
+            return settings.door_socket
         case "shares", []:
             return settings.share_socket
         case "calls", [service]:

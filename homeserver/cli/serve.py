@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 import click
 
 from console import json_option, note, serve_until_signal, show, web_option
-from homeserver.api import MAX_BODY, home_app
+from homeserver.api import home_app, serve_home
 from homeserver.cli.context import Context
 from homeserver.edge import EdgeDoors, GrantRegistry
 from homeserver.home import Home, owner_of
@@ -68,7 +68,7 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
             metrics = metrics_app(HomeCollector(home, shares))
             with (
                 closing(edges),
-                serve(app, settings.socket, threads=settings.threads, max_body=MAX_BODY),
+                serve_home(app, settings.socket, threads=settings.threads),
                 serve(metrics, settings.metrics_socket, threads=1, max_body=METRICS_MAX_BODY),
                 closing(works),  # while the server still answers who waits for them
                 ExitStack() as stack,
@@ -84,6 +84,11 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
                     note(f"cells: {home.cells.text}")
                 serve_until_signal(f"home server answers at {settings.socket}")
     finally:
-        for path in (settings.socket, settings.share_socket, settings.metrics_socket):
+        for path in (
+            settings.socket,
+            settings.door_socket,
+            settings.share_socket,
+            settings.metrics_socket,
+        ):
             path.unlink(missing_ok=True)  # an interrupt may come while it is being made
         home.close()

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from satchel.errors import UnavailableError
+from satchel.errors import AccessError, UnavailableError
 from satchel.readiness import readable
 from surrogate.preflight import preflight
 from testbed.sshd import Sshd
-from tests.client.world import LAPTOP, SpotPlace
+from tests.client.world import LAPTOP, HomePlace, SpotPlace
 from tests.doors import door_of
 from tests.needs import requires
 from tests.waiting import eventually
-from wire import HttpClient, Identity, SshHost, SshLink, fingerprint
+from wire import HttpClient, Identity, Links, SshHost, SshLink, fingerprint
 from wire.link.multiplex import HEADER, HELLO, MAGIC, VERSION, MuxKind
 
 pytestmark = requires("ssh", "sshd", "ssh-keygen")
@@ -99,6 +99,44 @@ def attacker(short_path: Path) -> Iterator[Attacker]:
         yield Attacker(spot, sshd, short_path, key)
         with HttpClient(spot.door(LAPTOP)) as client:
             assert client.get_json("/v1/status")["name"] == "a"
+
+
+def test_a_paired_laptop_reads_and_writes_no_file_of_home(short_path: Path) -> None:
+    key = Identity.create(short_path / "key")
+    with ExitStack() as stack:
+        home = HomePlace(short_path / "h", key)
+        stack.callback(home.close)
+        secret = short_path / "secret"
+        secret.write_bytes(b"s" * 4096)
+        victim = short_path / "authorized_keys"
+        sshd = stack.enter_context(
+            Sshd.start(
+                short_path / "d",
+                authorized=[key.public],
+                door=door_of("satchel-home", home.socket.parent),
+            )
+        )
+        links = stack.enter_context(Links(short_path / "l"))
+        peer = sshd.peer("home", key.path, short_path / "known_hosts")
+        api = links.open("home", peer).http
+        assert api.get_json("/v1/services") == []
+        share = {"name": "x", "path": str(short_path), "policy": "", "relaxation": 0.0, "log": ""}
+        media = {"media": str(short_path), "services": [], "doubtful": "keep", "budget": 0}
+        asked: dict[str, dict[str, object]] = {
+            "/v1/import": {"file": str(secret), "name": "x"},
+            "/v1/export": {"name": "x", "file": str(victim), "overwrite": True},
+            "/v1/shares": share,
+            "/v1/media/sync": media,
+            "/v1/services": {"name": "x", "image": str(secret)},
+            "/v1/services/notes/checkpoint": {"media": str(short_path), "doubtful": "keep"},
+            "/v1/forget": {"names": ["notes"], "policy": {}, "dry_run": False},
+        }
+        for path, body in asked.items():
+            with pytest.raises(AccessError, match="not for paired clients"):
+                api.post_json(path, body)
+        with pytest.raises(AccessError, match="not for paired clients"):
+            api.delete("/v1/services/notes")
+    assert not victim.exists()
 
 
 def test_gets_no_shell_no_command_and_no_terminal(attacker: Attacker) -> None:

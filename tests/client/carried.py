@@ -18,7 +18,7 @@ from client import ClientSettings
 from client.carry import CarryRunner
 from client.fronts.ports import LocalPort
 from homeserver import Home, HomeSettings
-from homeserver.api import MAX_BODY, home_app
+from homeserver.api import MAX_BODY, home_app, serve_home
 from homeserver.home import signers_line
 from hypervisor import QemuDriver
 from surrogate import Host, SurrogateSettings
@@ -40,7 +40,7 @@ class CarriedHome(Place):
         )
         Home.init(self.settings)
         self.home = Home(self.settings, QemuDriver())
-        self._server = serve(home_app(self.home), self.socket, threads=8, max_body=MAX_BODY)
+        self._server = serve_home(home_app(self.home), self.socket, threads=8)
         self.home.add_service(service, service)
         self.home.service(service).launch()
 

@@ -203,7 +203,8 @@ def test_a_home_that_starts_again_from_its_checkpoint_is_brought_up_to_date(
         assert post(url).status_code == 200
     assert runner.session.wait_stable(60)
     assert runner.status()["diverged"] == 0
-    assert carried.home.home.service("notes").lease.holder == "laptop"
+    holder = carried.home.home.service("notes").lease.holder
+    assert holder and holder.startswith("laptop-")
 
 
 def test_a_surrogate_that_dies_is_lost_and_can_be_replaced_there(carried: World) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from client import ClientSettings, Runner
 from client.fronts.proxy import Proxy
 from client.session.checkpoints import NOTHING, OwnerOverrides
 from homeserver import Home, HomeSettings
-from homeserver.api import MAX_BODY, home_app
+from homeserver.api import MAX_BODY, home_app, serve_home
 from homeserver.home import signers_line
 from homeserver.media.carry import carry
 from media import Media
@@ -65,7 +66,7 @@ class Place:
         self._door = door_of(program, self.socket.parent, *words)
         self._key = key
         self.sshd = self._start_sshd()
-        self._server: Server | None = None
+        self._server: Server | ExitStack | None = None
 
     def peer(self, name: str, known_hosts: Path) -> Peer:
         return self.sshd.peer(name, self._key.path, known_hosts)
@@ -108,7 +109,7 @@ class HomePlace(Place):
         Home.init(self.settings)
         self.driver = scripted_driver()
         self.home = Home(self.settings, self.driver)
-        self._server = serve(home_app(self.home), self.socket, threads=8, max_body=MAX_BODY)
+        self._server = serve_home(home_app(self.home), self.socket, threads=8)
 
     def launch(self, name: str) -> None:
         self.home.add_service(name, name)
@@ -127,7 +128,7 @@ class HomePlace(Place):
         self.home.close()
         self.home = Home(self.settings, self.driver)
         self.home.service("notes").launch()
-        self._server = serve(home_app(self.home), self.socket, threads=8, max_body=MAX_BODY)
+        self._server = serve_home(home_app(self.home), self.socket, threads=8)
 
     def close(self) -> None:
         super().close()
