@@ -324,3 +324,18 @@ def test_a_daemon_that_is_told_to_end_has_not_failed(
         assert process.communicate(timeout=60)[0] == "put away\n"
         assert process.returncode == code
         assert manager.recv(64) == b"STOPPING=1"
+
+
+def test_a_peer_forges_no_line_of_the_log() -> None:
+    forged = "x\n2026-01-01 00:00:00,000 INFO surrogate: admitted\r2026 y\x1b[2J"
+    program = (
+        "import logging, sys; from console.logs import log_to_stderr; log_to_stderr(verbose=False);"
+        "logging.info('asked: %s', sys.argv[1])\n"
+        "try: raise ValueError(sys.argv[1])\n"
+        "except ValueError: logging.exception('it failed')"
+    )
+    argv = [sys.executable, "-c", program, forged]
+    lines = subprocess.run(argv, capture_output=True, text=True, check=True).stderr.splitlines()
+    events = [line for line in lines if not line.startswith("    ")]
+    assert [line.rpartition(": ")[2] for line in events] == ["x", "it failed"]
+    assert not any("\x1b" in line for line in lines)

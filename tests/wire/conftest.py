@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import flask
 import pytest
@@ -66,6 +67,10 @@ def make_desk() -> Desk:
     @app.get("/leaf")
     def leaf() -> str:
         raise Leaf("no beer")
+
+    @app.post("/json")
+    def json() -> Any:
+        return [flask.request.get_json()]
 
     @app.get("/bug")
     def bug() -> str:

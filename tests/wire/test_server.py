@@ -104,6 +104,15 @@ def test_a_bug_is_told_to_the_log_only(
     assert "the secret" in caplog.text
 
 
+def test_json_that_is_nested_too_deeply_is_a_usage_error(
+    client: HttpClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    with pytest.raises(UsageError, match="nested too deeply"):
+        client.request("POST", "/json", body=b"[" * 100_000, headers=headers)
+    assert not any(record.exc_info for record in caplog.records)
+
+
 def test_an_unknown_path_is_not_found(client: HttpClient) -> None:
     with pytest.raises(SatchelError, match="GET /nowhere: not found") as caught:
         client.get_json("/nowhere")

@@ -27,7 +27,7 @@ from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ThreadedTaskDispatcher
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
-from satchel.errors import SatchelError
+from satchel.errors import SatchelError, UsageError
 from wire.errors import ErrorReport, code_of_status
 from wire.http.intake import Bodies, Intake
 from wire.ports.listening import listen_local, listen_unix
@@ -245,6 +245,7 @@ def install_errors(app: flask.Flask) -> None:
     """
     app.register_error_handler(SatchelError, _answer_error)
     app.register_error_handler(HTTPException, _answer_http_error)
+    app.register_error_handler(RecursionError, _answer_too_deep)
     app.register_error_handler(Exception, _answer_unexpected)
 
 
@@ -259,6 +260,11 @@ def _answer_http_error(error: HTTPException) -> tuple[flask.Response, int]:
     what = f"{flask.request.method} {flask.request.path}: {error.name.lower()}"
     report = ErrorReport(code_of_status(status), what, error.description or "", "")
     return flask.jsonify(report.to_json()), status
+
+
+def _answer_too_deep(error: RecursionError) -> tuple[flask.Response, int]:
+    """A peer's JSON is nested deeper than the parser goes: no fault of this program."""
+    return _answer_error(UsageError("the JSON is nested too deeply", why=str(error)))
 
 
 def _answer_unexpected(error: Exception) -> tuple[flask.Response, int]:
