@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,14 @@ from wire import API, NoSuchStream, ask_daemon, open_door
 def command(settings: SurrogateSettings, guest: str | None) -> None:
     """Be the door that sshd opens for a client's key. It carries the
     streams of a link over standard input and output, and is of no use at a terminal."""
+    until = math.inf
     if guest is None:
         from surrogate.tenants.visitor import visitor  # a line with --guest gets by without it
 
-        guest = visitor(os.environ)
+        found = visitor(os.environ)
+        guest, until = found.identity, found.until
     way = _Way(settings, guest)
-    open_door(way.place, lambda: Path(way.admitted()["forwarded"]))
+    open_door(way.place, lambda: Path(way.admitted()["forwarded"]), until)
 
 
 class _Way:

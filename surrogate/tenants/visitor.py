@@ -8,8 +8,10 @@ by its fingerprint, and one with a certificate by the certificate's key id.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -30,8 +32,17 @@ class NobodyKnown(AccessError):
     """A door cannot identify its user."""
 
 
-def visitor(environment: Mapping[str, str]) -> str:
-    """The identity of whom sshd has let into this session. Raises NobodyKnown."""
+@dataclass(frozen=True)
+class Visitor:
+    """A tenant whom sshd has let in. until: when the certificate ends, in seconds since the epoch;
+    infinite without a certificate."""
+
+    identity: str
+    until: float = math.inf
+
+
+def visitor(environment: Mapping[str, str]) -> Visitor:
+    """Return the visitor of this session. Raises NobodyKnown."""
     file = environment.get(VARIABLE, "")
     try:
         lines = Path(file).read_text(encoding="ascii").splitlines()
@@ -46,10 +57,10 @@ def visitor(environment: Mapping[str, str]) -> str:
         raise NobodyKnown("a guest has to come with a key", why="sshd let it in without one")
     if keys[0].split()[0].endswith(_CERTIFICATE):
         return _certified(keys[0])
-    return fingerprint(keys[0])
+    return Visitor(fingerprint(keys[0]))
 
 
-def _certified(line: str) -> str:
+def _certified(line: str) -> Visitor:
     try:
         certificate = read_certificate(line)
     except LocalProtocolError as error:
@@ -60,4 +71,4 @@ def _certified(line: str) -> str:
     key = certificate.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     if known_as.startswith(_FINGERPRINT) and known_as != fingerprint(key.decode("ascii")):
         raise NobodyKnown("a certificate has another key's fingerprint for its key id")
-    return known_as
+    return Visitor(known_as, certificate.valid_before)

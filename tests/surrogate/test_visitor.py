@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which guest a door serves, by the file that sshd writes about a session."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from surrogate.tenants.visitor import VARIABLE, NobodyKnown, visitor
+from tests.doors import door_of
 from tests.needs import requires
 from wire import Authority, Identity
 
@@ -21,7 +23,7 @@ def guest(tmp_path: Path) -> Identity:
 
 def let_in(folder: Path, line: str) -> str:
     (folder / "auth").write_text(f"publickey {line}\n")
-    return visitor({VARIABLE: str(folder / "auth")})
+    return visitor({VARIABLE: str(folder / "auth")}).identity
 
 
 def certified(folder: Path, guest: Identity, *arguments: str) -> str:
@@ -55,3 +57,25 @@ def test_a_certificate_that_was_changed_is_refused(tmp_path: Path, guest: Identi
     other = body[:-8] + ("AAAA" if body[-8:-4] != "AAAA" else "BBBB") + body[-4:]
     with pytest.raises(NobodyKnown, match="its signature is wrong"):
         let_in(tmp_path, f"{kind} {other}")
+
+
+def test_a_door_ends_with_the_certificate(tmp_path: Path, guest: Identity) -> None:
+    """Both have links that stay open: that of the certificate ends, that of the key goes on."""
+    ending = certified(tmp_path, guest, "-I", "ada", "-V", "-1m:+2s")
+    doors = {}
+    for name, line in {"ending": ending, "lasting": guest.public}.items():
+        auth = tmp_path / f"auth-{name}"
+        auth.write_text(f"publickey {line}\n")
+        doors[name] = subprocess.Popen(
+            door_of("satchel-surrogate", tmp_path),
+            env=os.environ | {VARIABLE: str(auth)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+    try:
+        assert doors["ending"].wait(60) == 0
+        assert doors["lasting"].poll() is None
+    finally:
+        for door in doors.values():
+            door.kill()
+            door.communicate()

@@ -15,12 +15,14 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import math
 import os
 import re
 import signal
 import socket
 import stat
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,9 @@ NAME = re.compile(r"[a-z0-9-]{1,64}(/[A-Za-z0-9-]{1,80}){0,2}")
 
 OFFERS_LIMIT = 32
 
+LONGEST_TIMER_SECONDS = 10 * 365 * 86400.0
+"""A certificate that is valid for longer ends no door."""
+
 _ANSWER_LIMIT = 1 << 16
 _SECONDS = 10.0
 
@@ -51,12 +56,15 @@ class NoSuchStream(NotFoundError):
     """A link asked a door for a stream that does not exist."""
 
 
-def open_door(names: Names, offers: Callable[[], Path] | None = None) -> None:
+def open_door(
+    names: Names, offers: Callable[[], Path] | None = None, until: float = math.inf
+) -> None:
     """Be a door, on standard input and output, until the link at the other end is gone.
 
     offers: says the folder for sockets that the link offers, made with mode 0700 where it is not
-    there; None: it may offer none. Raises RemoteProtocolError for bytes that no link sends,
-    UsageError where standard input is no pipe or socket.
+    there; None: it may offer none. until: the door closes then, in seconds since the epoch: a
+    certificate that has ended ends its links too. Raises RemoteProtocolError for bytes that no
+    link sends, UsageError where standard input is no pipe or socket.
     """
     kind = os.fstat(0).st_mode
     if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)):
@@ -68,6 +76,9 @@ def open_door(names: Names, offers: Callable[[], Path] | None = None) -> None:
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGHUP, _leave)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, _leave)
+    if until - time.time() < LONGEST_TIMER_SECONDS:
+        signal.setitimer(signal.ITIMER_REAL, max(until - time.time(), 0.001))
     reading, writing = os.dup(0), os.dup(1)
     os.dup2(2, 1)  # what is printed by mistake is no frame
     door = _Door(reading, writing, names, offers)
