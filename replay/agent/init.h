@@ -7,8 +7,8 @@
 
 namespace satchel {
 
-// Mounts /proc, /sys, /dev, /dev/pts, /dev/shm, /run and /tmp where nothing is mounted yet; the last
-// two not if the image has something in them. Makes the root file system writable, brings the
+// Mounts /proc, /sys, /dev, /dev/pts, /dev/shm, /run and /tmp where nothing is mounted yet; the
+// last two not if the image has something in them. Makes the root file system writable, brings the
 // loopback interface up, sets the host name from /etc/hostname. Says on the console what does not
 // work and continues: a guest without /dev/shm is better than none.
 void PrepareGuest();
