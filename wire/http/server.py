@@ -263,7 +263,7 @@ def _answer_http_error(error: HTTPException) -> tuple[flask.Response, int]:
 
 
 def _answer_too_deep(error: RecursionError) -> tuple[flask.Response, int]:
-    """A peer's JSON is nested deeper than the parser goes: no fault of this program."""
+    """Answer a request whose JSON is nested deeper than the parser can go."""
     return _answer_error(UsageError("the JSON is nested too deeply", why=str(error)))
 
 

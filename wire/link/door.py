@@ -61,9 +61,9 @@ def open_door(
 ) -> None:
     """Be a door, on standard input and output, until the link at the other end is gone.
 
-    offers: says the folder for sockets that the link offers, made with mode 0700 where it is not
-    there; None: it may offer none. until: the door closes then, in seconds since the epoch: a
-    certificate that has ended ends its links too. Raises RemoteProtocolError for bytes that no
+    offers: returns the folder for sockets that the link offers, created with mode 0700 if it is
+    missing; None: the link may offer none. until: the time, in seconds since the epoch, at which
+    the door closes because the certificate ends. Raises RemoteProtocolError for bytes that no
     link sends, UsageError where standard input is no pipe or socket.
     """
     kind = os.fstat(0).st_mode
