@@ -83,7 +83,8 @@ _DOOR = "satchel.door"
 """The key in WSGI's environment that marks a request through a door."""
 
 _CLIENTS_BLUEPRINTS = frozenset({"chunks", "operations", "carried", "uplink"})
-"""A paired client may change things only by these."""
+_CLIENTS_ENDPOINTS = frozenset({"services.launch", "services.stop", "checkpoints.take"})
+"""A paired client may change things only by these. A checkpoint is not taken onto a path for it."""
 
 
 def home_app(
@@ -153,7 +154,15 @@ def _bound_door() -> None:
     request = flask.request
     if not request.environ.get(_DOOR) or request.method in ("GET", "HEAD"):
         return
-    if request.blueprint not in _CLIENTS_BLUEPRINTS:
+    if request.blueprint in _CLIENTS_BLUEPRINTS or request.endpoint in _CLIENTS_ENDPOINTS:
+        return
+    _refuse_door()
+
+
+def _refuse_door() -> None:
+    """Raise AccessError if the request came through a door."""
+    request = flask.request
+    if request.environ.get(_DOOR):
         raise AccessError(
             f"{request.method} {request.path} is not for paired clients",
             why="their keys may use services, and not the files of this host",
@@ -538,6 +547,7 @@ def _checkpoints(home: Home, works: Jobs) -> flask.Blueprint:
         media, doubtful = fields["media"], UnsealedPolicy.of(fields["doubtful"])
         with works.begin(_word()) as progress:
             if media:
+                _refuse_door()
                 root = _seen(Path(media))
                 return asdict(home.carry(name, root, progress=progress, doubtful=doubtful))
             taken = home.service(name).checkpoint()

@@ -128,7 +128,7 @@ def test_a_paired_laptop_reads_and_writes_no_file_of_home(short_path: Path) -> N
             "/v1/shares": share,
             "/v1/media/sync": media,
             "/v1/services": {"name": "x", "image": str(secret)},
-            "/v1/services/notes/checkpoint": {"media": str(short_path), "doubtful": "keep"},
+            "/v1/services/notes/checkpoint": {"media": str(short_path), "doubtful": "refuse"},
             "/v1/forget": {"names": ["notes"], "policy": {}, "dry_run": False},
         }
         for path, body in asked.items():
