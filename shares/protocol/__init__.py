@@ -10,8 +10,9 @@
 
 Both sides:  messages, policies (when to push)
 A node:      node_machine; node_files and node_blocks (what it knows of a file and of a block),
-             node_requests (what it asks home for), node_answers (to what home asks), node_rights
-             (what may be done before the machine is asked)
+             node_requests (what it asks home for), node_rounds (how an access asks until it has
+             all), node_answers (to what home asks), node_rights (what may be done before the
+             machine is asked)
 Home:        home_machine; home_records (what it knows), home_questions (whom a request makes it
              ask), home_transitions (what the records become by the answers), home_actions (what it
              wants to be done), home_effects (the loop that has them done)
@@ -75,6 +76,7 @@ from shares.protocol.node_machine import (
     NodeMachine,
 )
 from shares.protocol.node_rights import Rights
+from shares.protocol.node_rounds import Rounds
 from shares.protocol.policies import (
     POLICIES,
     Decision,
@@ -133,6 +135,7 @@ __all__ = [
     "Replay",
     "Reply",
     "Rights",
+    "Rounds",
     "StoreContent",
     "Token",
     "Update",

@@ -229,8 +229,7 @@ class HomeMachine:
         that one the owners' content is not wanted. by: the node that wants that; where there is no
         end, it is going to write there next."""
         wants = ReclaimRequest(first, discard, by, end, kept)
-        behind = end if first < UNCUT else 0
-        return self._queue(Request(HOME, token, file, ATTRIBUTES, behind, wants), now)
+        return self._queue(Request(HOME, token, file, ATTRIBUTES, wants.behind, wants), now)
 
     def gave(self, file: FileId, token: Token, now: float) -> list[Action]:
         """Home has changed the blocks that it took."""
@@ -270,7 +269,7 @@ class HomeMachine:
         actions: list[Action] = []
         numbers = (ATTRIBUTES, *range(cut, cut + GIVEN))
         for first, count in runs([n for n in numbers if known.free(n, node, opening)]):
-            wanted = Acquire(file, first, count, (0,) * count, whole=False)
+            wanted = Acquire(file, first, count, (0,) * count)
             for number in wanted.numbers:
                 known.record(number).readers = NOBODY  # as of who asks for it after the cut
             actions.append(self._ask(node, self._granted(known, node, wanted), None, now))
@@ -418,7 +417,9 @@ class HomeMachine:
                     request.first, request.end = ATTRIBUTES, inf
                 if isinstance(request.wants, Acquire):
                     for number in request.wants.numbers:
-                        known.record(number).readers = NOBODY
+                        record = known.record(number)
+                        if record.owner != request.node:
+                            record.readers = NOBODY
                 actions += self._advance(known, request, now)
         return actions
 
@@ -426,6 +427,8 @@ class HomeMachine:
         """Asks for what the request needs; answers it, where that is nothing."""
         if request.alive and awaits_engaged(known, request):
             return []
+        if known.native in {None, request.node}:
+            request.narrow()
         questions = needed(known, request) if request.alive else []
         if questions:
             return [self._ask(node, message, request, now) for node, message in questions]
@@ -513,7 +516,7 @@ class HomeMachine:
         for number, had in zip(wants.numbers, wants.versions, strict=True):
             record = known.record(number)
             versions.append(record.version)
-            if had != record.version and not wants.whole:
+            if had != record.version and number not in wants.whole:
                 fresh.append(number)
             shared.append(bool(record.readers - {node}))
             late = bool(known.relaxation) and record.used_before

@@ -104,7 +104,7 @@ def questions(
         # With relaxation the other copies are told when the request is granted (`outdated`).
         keep = Keep.STALE if known.relaxation else Keep.NOTHING
         sharers = NOBODY if known.relaxation else record.sharers - {request.node}
-        use = not wants.whole
+        use = number not in wants.whole
     else:
         assert isinstance(wants, ReclaimRequest)
         keep, use = Keep.NOTHING, False

@@ -25,8 +25,9 @@ class BlockRecord:
     whether another one has read that. used_before: with relaxation, whether a copy was read before
     it was last said to grow old; seized: the owner was lost, and nobody has used the block
     since. known: when the owner gave its content last, for status pages. grant: the number of the
-    latest right to write; content of an older one is never taken. again: of the right that the
-    owner has asked for besides, as it did not have the content that came with the first; 0: none
+    latest right to write; content of an older one is never taken. again: of the last right that
+    the owner has asked for besides, as it may not have had the content that came with the first;
+    0: none
     """
 
     version: int
@@ -75,6 +76,11 @@ class ReclaimRequest:
     end: float = inf
     kept: float = inf
 
+    @property
+    def behind(self) -> float:
+        """The block after the last one."""
+        return self.end if self.first < UNCUT else 0
+
     def takes(self, number: int) -> bool:
         return number == ATTRIBUTES or self.first <= number < self.end
 
@@ -84,7 +90,8 @@ class ReclaimRequest:
 
 @dataclass(eq=False)
 class Request:
-    """lent: blocks whose content came for this, while their owner stays the owner."""
+    """lent: blocks whose content came for this, while their owner stays the owner. first, end: the
+    blocks for which others wait behind it"""
 
     node: NodeId
     token: Token
@@ -99,7 +106,15 @@ class Request:
     lent: set[int] = field(default_factory=set)
 
     def overlaps(self, first: int, end: float) -> bool:
-        return self.first < end and first < self.end
+        return max(self.first, first) < min(self.end, end)
+
+    def narrow(self) -> None:
+        """Wait for no more than it is about, after it has waited for all of the file."""
+        wants = self.wants
+        if isinstance(wants, Fetch | Acquire):
+            self.first, self.end = wants.first, wants.first + wants.count
+        elif isinstance(wants, ReclaimRequest):
+            self.first, self.end = ATTRIBUTES, wants.behind
 
 
 @dataclass(slots=True)
@@ -163,7 +178,7 @@ class FileRecord:
         record = self.blocks.get(number)
         if record is None:
             return grant == self.grant
-        if grant == record.grant or (record.again and grant == record.again):
+        if record.grant <= grant <= max(record.grant, record.again):
             # An owner that became the only user later may still have what it wrote as the owner.
             return self.native_grant <= grant or record.owner != HOME
         return grant == self.grant > record.grant

@@ -115,11 +115,12 @@ class Blocks(Carrier):
 
 @dataclass(frozen=True)
 class Acquire(Message):
-    """To be the owner. versions: as in Fetch. whole: every byte is going to be overwritten by the
-    access that waits for this, so no content is sent to the node."""
+    """To be the owner of all of them at once. versions: as in Fetch. whole: the numbers of those of
+    which every byte is going to be overwritten by the access that waits for this, so no content of
+    them is sent to the node."""
 
     versions: tuple[int, ...]
-    whole: bool
+    whole: range = range(0)
 
 
 @dataclass(frozen=True)

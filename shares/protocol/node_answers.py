@@ -95,7 +95,7 @@ def update(known: NodeFile | None, message: Update) -> UpdateReply:
         block = known.blocks[number]
         # A request under way makes home count this node among the sharers: it may not decline.
         patient = block.unread < PATIENCE or not known.policy.declines
-        wants = (patient and not known.expected) or block.fetching or block.owning
+        wants = (patient and not known.expected) or block.fetching + block.owning > 0
         kept.append(wants)
         if wants:
             block.came(version, True)

@@ -23,11 +23,11 @@ class Block:
     wanted: others had copies when this node became the owner. untouched: not written since then.
     pushed: this node pushed it last. relearns: that was too early, and nobody has asked for it
     since. used: read here since the content came. unread: how many
-    updates in a row were not read. fetching, owning: such a request is under way. logging: writes
-    that home has not confirmed yet; nobody reads the block until it has. given: the number of the
-    message that took what was written here to home, while nobody knows whether it came there; 0:
-    there is none. grant: under which the content was written here. hollow: granted without content,
-    to be overwritten.
+    updates in a row were not read. fetching, owning: the number of such requests under way.
+    logging: writes that home has not confirmed yet; nobody reads the block until it has. given: the
+    number of the message that took what was written here to home, while nobody knows whether it
+    came there; 0: there is none. grant: under which the content was written here. hollow: granted
+    without content, to be overwritten.
     """
 
     valid: bool = False
@@ -45,8 +45,8 @@ class Block:
     used: bool = False
     unread: int = 0
     updated: bool = False
-    fetching: bool = False
-    owning: bool = False
+    fetching: int = 0
+    owning: int = 0
     logging: int = 0
     given: int = 0
     grant: int = 0

@@ -28,7 +28,8 @@ class FileGrant(NamedTuple):
 class NodeFile:
     """What a node knows of a file that it has open, or had natively. expected: home is being asked
     to open it and has answered nothing since: what it says was said, perhaps, before it heard that
-    the file was closed here, and then it does not count what the node takes. since: the first write
+    the file was closed here, and then it does not count what the node takes. held: an access holds
+    block -1. since: the first write
     after all that was written here was last given to home at once, on the node's clock"""
 
     policy: PushPolicy
@@ -37,6 +38,7 @@ class NodeFile:
     grant: int = 0
     opened: bool = True
     expected: bool = False
+    held: bool = False
     since: float = inf
     blocks: defaultdict[int, Block] = field(default_factory=lambda: defaultdict(Block))
 

@@ -14,7 +14,9 @@ An access goes block by block:
                       else send each of to_write(f, first, count, whole, now), wait likewise
 
 What waits for a grant is done while the grant is handled, before anything that came after it:
-otherwise two nodes that write one block could take it from each other for ever. With the log
+otherwise two nodes that write one block could take it from each other for ever. For the same reason
+an access that needs several blocks at a time asks for all of them `together` once it has found
+that what came was not enough. With the log
 policy `sync`, a write that is not native is between log_sent and log_done.
 """
 
@@ -253,7 +255,7 @@ class NodeMachine:
     def needed(self, file: FileId, number: int) -> bool:
         """Whether the content of the block has to stay in the buffer: nobody else may have it."""
         block = self.block(file, number)
-        asked = block.fetching or block.owning
+        asked = block.fetching + block.owning > 0
         return block.valid or block.dirty or block.given > 0 or asked
 
     def trim(self, file: FileId) -> int:
@@ -288,22 +290,34 @@ class NodeMachine:
             return whole or (block is not None and block.valid)
         return block is not None and block.owned
 
-    def to_read(self, file: FileId, first: int, count: int, now: float) -> list[Fetch]:
+    def to_read(
+        self, file: FileId, first: int, count: int, now: float, *, together: bool = False
+    ) -> list[Fetch]:
         """What to ask for so that these blocks can be read. Nothing, where all of them can be, or
-        are on their way already. Raises KeyError for a file that is not open."""
-        lacking = [n for n in range(first, first + count) if not self.readable(file, n, now)]
-        return copies(file, self._files[file], lacking)
+        are on their way already. together: ask for all of them, so that all are here when the
+        reply is. Raises KeyError for a file that is not open."""
+        run = range(first, first + count)
+        lacking = [n for n in run if together or not self.readable(file, n, now)]
+        return copies(file, self._files[file], lacking, together=together)
 
     def to_write(
-        self, file: FileId, first: int, count: int, whole: range, now: float
+        self,
+        file: FileId,
+        first: int,
+        count: int,
+        whole: range,
+        now: float,
+        *,
+        together: bool = False,
     ) -> list[Fetch | Acquire]:
         """What to ask for so that these blocks can be written. whole: numbers of those of which
-        every byte is going to be. Raises KeyError for a file that is not open."""
+        every byte is going to be. together: as for `to_read`. Raises KeyError for a file that is
+        not open."""
         known = self._files[file]
         if known.native:
             partial = [n for n in range(first, first + count) if n not in whole]
             return [ask for n in partial for ask in self.to_read(file, n, 1, now)]
-        return ownership(file, known, range(first, first + count), whole, now)
+        return ownership(file, known, range(first, first + count), whole, together=together)
 
     def did_read(self, file: FileId, first: int, count: int) -> None:
         """A program has read these blocks here."""
@@ -334,9 +348,14 @@ class NodeMachine:
                 block.shared, block.grant = False, known.grant
                 continue
             # A reply that is on its way would replace what was pushed by what home had before.
-            if known.pushable(block):
+            if known.pushable(block) and not (known.held and number == ATTRIBUTES):
                 found[known.policy.wrote(file, number, block, now)].append(number)
         return self._pushes(file, found)
+
+    def hold(self, file: FileId, held: bool) -> None:
+        """An access holds block -1, or does so no more: it is not pushed meanwhile."""
+        if file in self._files:
+            self._files[file].held = held
 
     def rights(self, file: FileId, numbers: Iterable[int], now: float) -> list[Rights]:
         """What may be done with these blocks, ascending numbers, until `until`."""
@@ -564,8 +583,8 @@ class NodeMachine:
                     block.dirty = True
                     self._given(file, number)
                 block.valid, block.shared, block.pushed = False, True, False
-                block.fetching = block.owning = block.hollow = False
-                block.logging = 0
+                block.hollow = False
+                block.fetching = block.owning = block.logging = 0
                 if block.mine:
                     block.version = 0
             found += releases(file, known, [(number, True) for number in written], True)

@@ -12,47 +12,52 @@ from shares.protocol.node_blocks import Block
 from shares.protocol.node_files import NodeFile
 
 
-def copies(file: FileId, known: NodeFile, lacking: Iterable[int]) -> list[Fetch]:
-    """Of blocks that cannot be read. Those that are owned, or on their way, are not asked for."""
+def copies(file: FileId, known: NodeFile, lacking: Iterable[int], *, together: bool) -> list[Fetch]:
+    """Return the requests for blocks that cannot be read. Those that are owned, or on their way,
+    are not asked for, unless all are wanted together."""
     asked = []
-    for first, count in runs([n for n in lacking if not _expected(known.blocks[n])]):
+    wanted = [
+        number
+        for number in lacking
+        if not (known.blocks[number].owned if together else _expected(known.blocks[number]))
+    ]
+    for first, count in runs(wanted):
         run = range(first, first + count)
         for number in run:
-            known.blocks[number].fetching = True
-        versions = tuple(known.blocks[number].version for number in run)
+            known.blocks[number].fetching += 1
+        versions = _versions(known, run)
         asked.append(Fetch(file, first, count, versions, known.relaxation > 0))
     return asked
 
 
 def _expected(block: Block) -> bool:
-    return block.fetching or block.owning or block.logging > 0 or block.owned
+    return block.fetching > 0 or block.owning > 0 or block.logging > 0 or block.owned
+
+
+def _versions(known: NodeFile, run: range) -> tuple[int, ...]:
+    """A block without content has a version only by name."""
+    blocks = [known.blocks[number] for number in run]
+    return tuple(0 if block.hollow else block.version for block in blocks)
 
 
 def ownership(
-    file: FileId, known: NodeFile, numbers: range, whole: range, now: float
+    file: FileId, known: NodeFile, numbers: range, whole: range, *, together: bool
 ) -> list[Fetch | Acquire]:
-    """Of blocks that cannot be written; and of others that are going to be written soon."""
+    """Return the requests for blocks that cannot be written, and for others that are going to be
+    written soon. Edges and blocks that are overwritten entirely are in one request: of two nodes
+    that asked for them apart, each could take from the other what that one still waited with."""
+    lacking = [
+        number
+        for number in numbers
+        if together or not (known.blocks[number].owned or known.blocks[number].owning)
+    ]
     asked: list[Fetch | Acquire] = []
-    for entirely in (False, True):
-        lacking = [
-            number
-            for number in numbers
-            if (number in whole) == entirely
-            and not known.blocks[number].owned
-            and not known.blocks[number].owning
-        ]
-        asked += _own(file, known, lacking, entirely)
-    return asked
-
-
-def _own(file: FileId, known: NodeFile, numbers: list[int], whole: bool) -> list[Acquire]:
-    asked = []
-    for first, count in runs(numbers):
+    for first, count in runs(lacking):
         run = range(first, first + count)
         for number in run:
-            known.blocks[number].owning = True
-        versions = tuple(known.blocks[number].version for number in run)
-        asked.append(Acquire(file, first, count, versions, whole))
+            known.blocks[number].owning += 1
+        entirely = range(max(first, whole.start), min(run.stop, whole.stop))
+        asked.append(Acquire(file, first, count, _versions(known, run), entirely or range(0)))
     return asked
 
 
@@ -63,7 +68,7 @@ def copied(known: NodeFile, reply: Blocks, sent: float) -> list[int]:
     words = zip(reply.numbers, reply.versions, reply.lent, strict=True)
     for number, version, lent in words:
         block = known.blocks[number]
-        block.fetching = False
+        block.fetching = max(0, block.fetching - 1)
         if block.owned:
             continue
         fresh = number in reply.fresh
@@ -78,21 +83,22 @@ def copied(known: NodeFile, reply: Blocks, sent: float) -> list[int]:
 def granted(known: NodeFile, request: Acquire, reply: Ownership, now: float) -> list[int]:
     """The node is the owner; of which blocks the content is to be stored."""
     for number in reply.numbers:
-        known.blocks[number].owning = False
-    return _owned(known, reply, now, hollow=request.whole)
+        known.blocks[number].owning = max(0, known.blocks[number].owning - 1)
+    return _owned(known, reply, now, request.whole)
 
 
 def given(known: NodeFile, message: Ownership, now: float) -> list[int]:
     """The same, of blocks that the node has not asked for, or has asked for since."""
-    return _owned(known, message, now, hollow=False)
+    return _owned(known, message, now, range(0))
 
 
-def _owned(known: NodeFile, reply: Ownership, now: float, *, hollow: bool) -> list[int]:
+def _owned(known: NodeFile, reply: Ownership, now: float, whole: range) -> list[int]:
     known.expected = False
     stored: list[int] = []
     for place, number in enumerate(reply.numbers):
         block = known.blocks[number]
-        if block.owned:
+        hollow = number in whole
+        if block.owned and (hollow or not block.hollow):
             continue
         block.grant = reply.grant
         early = block.pushed and not reply.used[place]
@@ -116,7 +122,8 @@ def _owned(known: NodeFile, reply: Ownership, now: float, *, hollow: bool) -> li
 
 def failed(known: NodeFile, request: Fetch | Acquire) -> None:
     for number in request.numbers:
+        block = known.blocks[number]
         if isinstance(request, Acquire):
-            known.blocks[number].owning = False
+            block.owning = max(0, block.owning - 1)
         else:
-            known.blocks[number].fetching = False
+            block.fetching = max(0, block.fetching - 1)

@@ -253,7 +253,7 @@ def test_a_grant_to_read_changes_nothing(
 @pytest.mark.parametrize(
     "message",
     [
-        Acquire(FileId(2), 0, 1, (0,), whole=True),
+        Acquire(FileId(2), 0, 1, (0,), range(1)),
         Push(FileId(2), 0, 1, (0,), bytes(4096)),
         Flush(FileId(2), 0, 1, (0,), bytes(4096)),
         Release(FileId(2), 0, 1, (0,), bytes(4096)),

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from shares.node.extent import LARGEST, Extent
 from shares.node.operations import Attributes, Window
-from shares.protocol import ATTRIBUTES, BLOCK, FileId, Message
+from shares.protocol import ATTRIBUTES, BLOCK, FileId, Message, Rounds
 
 AHEAD_FIRST = 4
 AHEAD_LIMIT = 128
@@ -167,10 +167,6 @@ class ContentView(Protocol):
 
     def readable(self, file: OpenFile, number: int) -> bool: ...
     def writable(self, file: OpenFile, number: int, *, whole: bool = False) -> bool: ...
-    def written(self, file: OpenFile, number: int) -> bool:
-        """Whether there is content here that home has not."""
-        ...
-
     def get(self, file: OpenFile, offset: int, size: int) -> bytes: ...
     def put(self, file: OpenFile, offset: int, data: bytes, before: int, after: int) -> None:
         """Into blocks that are writable, with so many zeros before and after it: the machine is
@@ -196,11 +192,15 @@ class ContentView(Protocol):
 
 class FileAccess(ABC):
     """Of one file. error: what the program gets in place of a result. logs: replies of home's log,
-    without which it has not happened. pages: for the kernel, of a file that is mapped."""
+    without which it has not happened. pages: for the kernel, of a file that is mapped.
+
+    rounds: of its requests. The access that holds block -1 is `Demand.pinned`
+    """
 
     def __init__(self, file: OpenFile, *, pages: bool = False) -> None:
         self.file = file
         self.pages = pages
+        self.rounds = Rounds()
         self.done = False
         self.error: OSError | None = None
         self.logs: list[list[Message | OSError]] = []
@@ -209,6 +209,10 @@ class FileAccess(ABC):
     def blocks(self) -> range:
         """Those whose content it is about."""
         return range(0)
+
+    def pin(self) -> None:
+        """Hold block -1, if no older access does."""
+        self.file.demand.pinned = self.file.demand.pinned or self
 
     @abstractmethod
     def advance(self, blocks: ContentView) -> list[MissingBlocks]:
@@ -305,11 +309,14 @@ class ReadAccess(FileAccess):
         # Where the size is not known, what was is a good guess of what to ask for meanwhile.
         size = max(0, min(self._size, self.file.extent.size - self._offset))
         first, end = span(self._offset, size)
+        if self.rounds.together and needs:
+            return needs
         if not all(blocks.readable(self.file, number) for number in range(first, end)):
-            needs.append(
-                MissingBlocks(first, self._ahead(blocks, first, end) - first, writes=False)
-            )
+            stop = end if self.rounds.together else self._ahead(blocks, first, end)
+            needs.append(MissingBlocks(first, stop - first, writes=False))
         if needs:
+            if self.rounds.together:
+                self.pin()
             return needs
         self.result = blocks.get(self.file, self._offset, size) if size else b""
         self._note(first, end)
@@ -369,9 +376,8 @@ class WriteAccess(FileAccess):
             return []
         needs = self._lacking(blocks, offset)
         if needs:
-            if longer:
-                file.demand.pinned = file.demand.pinned or self
-            self._write_whole(blocks, offset)
+            if longer or self.rounds.together:
+                self.pin()
             return needs
         self._write(blocks, offset, longer)
         return []
@@ -379,7 +385,7 @@ class WriteAccess(FileAccess):
     def _guess(self, blocks: ContentView, offset: int) -> list[MissingBlocks]:
         """What else to ask for while the size is not known: by the size that was; once, because
         what is granted to be overwritten goes back if it is not written then."""
-        if self._guessed or offset + len(self._data) > LARGEST:
+        if self._guessed or self.rounds.together or offset + len(self._data) > LARGEST:
             return []
         self._guessed = True
         return self._lacking(blocks, offset)
@@ -395,19 +401,9 @@ class WriteAccess(FileAccess):
         ]
         if not lacking:
             return []
-        return [MissingBlocks(lacking[0], lacking[-1] + 1 - lacking[0], writes=True, whole=whole)]
-
-    def _write_whole(self, blocks: ContentView, offset: int) -> None:
-        """Of blocks that were granted to be overwritten there is no content but this. They are
-        written again with the others: what somebody else writes there meanwhile was before it."""
-        file = self.file
-        for number in self._whole(offset):
-            if blocks.writable(file, number, whole=True) and not blocks.written(file, number):
-                start = max(number * BLOCK, offset)
-                stop = min((number + 1) * BLOCK, offset + len(self._data))
-                piece = self._data[start - offset : stop - offset]
-                before, after = start - number * BLOCK, (number + 1) * BLOCK - stop
-                blocks.put(file, start, piece, before, after)
+        if not self.rounds.together:
+            first, end = lacking[0], lacking[-1] + 1
+        return [MissingBlocks(first, end - first, writes=True, whole=whole)]
 
     def _whole(self, offset: int) -> range:
         """Blocks of which every byte is written, or of which the file has none yet."""

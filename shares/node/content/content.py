@@ -120,6 +120,8 @@ class Content:
             self.pages.reset()
             self._held.under_way.clear()
             for file in self._files.values():
+                for access in file.demand.waiting:
+                    access.rounds.reset()
                 file.extent_came, file.demand.pinned, file.demand.pinned_until = False, None, 0.0
                 file.rest.kept, file.rest.answered = False, file.rest.spoken
             logs = self._held.begin(hub)
@@ -332,6 +334,7 @@ class Content:
             file.session.withdraw_whole()
         self.copies.absorb(file)
         try:
+            access.rounds.look()
             needs = access.advance(self.copies)
         except OSError as error:  # this node's disk is full, say: the program's, on any thread
             access.error = error
@@ -339,7 +342,8 @@ class Content:
         if file.demand.pinned is access and file.demand.pinned_until == 0.0:
             file.demand.pinned_until = time.monotonic() + PIN_SECONDS
         for need in needs:
-            self.table.ask(file, need)
+            if access.rounds.may_ask(need.first):
+                self.table.ask(access, need)
         if needs:
             self.pages.is_waited_for(access)
         else:

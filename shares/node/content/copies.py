@@ -122,9 +122,6 @@ class BlockCopies:
             return False  # nothing is here that the rest of the block could be
         return self._machine.writable(file.file, number, clock.now(), whole)
 
-    def written(self, file: OpenFile, number: int) -> bool:
-        return self._machine.block(file.file, number).dirty
-
     def get(self, file: OpenFile, offset: int, size: int) -> bytes:
         first, end = offset // BLOCK, -(-(offset + size) // BLOCK)
         self._machine.did_read(file.file, first, end - first)

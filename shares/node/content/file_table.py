@@ -20,7 +20,7 @@ from functools import partial
 
 from satchel.errors import IntegrityError
 from shares.node import clock
-from shares.node.content.access import MissingBlocks, OpenFile
+from shares.node.content.access import FileAccess, MissingBlocks, OpenFile, StatAccess
 from shares.node.content.copies import BlockCopies
 from shares.node.content.holdings import FLUSHED, Holdings
 from shares.node.extent import Extent
@@ -90,7 +90,7 @@ class FileTable:
                 return
             if file not in self._files:
                 self._expect(file, Extent.of(remembered))
-            self.ask(self._files[file], MissingBlocks(0, count, writes=False))
+            self.ask(StatAccess(self._files[file]), MissingBlocks(0, count, writes=False))
 
     def expect_cut(self, file: FileId) -> None:
         """Expect content before home's answer to an open that empties the file. Call it within
@@ -197,25 +197,30 @@ class FileTable:
 
     # Requests for blocks, with the lock held.
 
-    def ask(self, file: OpenFile, need: MissingBlocks) -> None:
-        """Ask home for these blocks, as far as they are neither here nor on their way. With the
-        lock held."""
-        now, name, hub = clock.now(), file.file, self._held.hub
+    def ask(self, access: FileAccess, need: MissingBlocks) -> None:
+        """Ask home for these blocks: for those that are neither here nor on their way, or for all
+        of them if the access wants them together. With the lock held."""
+        now, name, hub = clock.now(), access.file.file, self._held.hub
+        first, count, together = need.first, need.count, access.rounds.together
         asked: list[Fetch] | list[Fetch | Acquire] = (
-            self._machine.to_write(name, need.first, need.count, need.whole, now)
+            self._machine.to_write(name, first, count, need.whole, now, together=together)
             if need.writes
-            else self._machine.to_read(name, need.first, need.count, now)
+            else self._machine.to_read(name, first, count, now, together=together)
         )
         for message in asked:
             self._held.count(message)
             self._held.under_way[name] += 1
-            came = partial(self._came, hub, message, now)
-            hub.post(message, came, partial(self._failed, hub, message))
+            access.rounds.sent(message)
+            came = partial(self._came, hub, message, access, now)
+            hub.post(message, came, partial(self._failed, hub, message, access))
 
-    def _came(self, hub: Hub, request: Fetch | Acquire, sent: float, reply: Message) -> None:
+    def _came(
+        self, hub: Hub, request: Fetch | Acquire, access: FileAccess, sent: float, reply: Message
+    ) -> None:
         with self._held.lock:
             if hub is not self._held.hub:
                 return
+            access.rounds.came(request)
             self._held.count(reply)
             self._held.under_way[request.file] -= 1
             file = self._files.get(request.file)
@@ -249,10 +254,13 @@ class FileTable:
         self._machine.unstored(request, numbers)
         self._refuse(request, error)
 
-    def _failed(self, hub: Hub, request: Fetch | Acquire, error: OSError) -> None:
+    def _failed(
+        self, hub: Hub, request: Fetch | Acquire, access: FileAccess, error: OSError
+    ) -> None:
         with self._held.lock:
             if hub is not self._held.hub:
                 return  # of an earlier membership: it is asked again already
+            access.rounds.failed(request)
             self._held.under_way[request.file] -= 1
             self._refuse(request, error)
 

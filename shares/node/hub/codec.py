@@ -73,7 +73,6 @@ _KINDS: dict[type[Message], tuple[int, tuple[str, ...]]] = {
 }
 _MESSAGES = {kind: (message, names) for message, (kind, names) in _KINDS.items()}
 _SCALARS = {
-    "whole": "<?",
     "relaxed": "<?",
     "everyone": "<?",
     "use": "<?",
@@ -92,6 +91,10 @@ def encode(message: Message) -> bytes:
     """A message about blocks."""
     kind, names = _KINDS[type(message)]
     parts = [_HEADER.pack(kind, message.file, message.first, message.count)]
+    if isinstance(message, Acquire):
+        start = message.whole.start - message.first if message.whole else 0
+        parts.append(struct.pack("<HH", start, len(message.whole)))
+        names = ("versions",)
     parts += [_field(name, getattr(message, name)) for name in names]
     return b"".join(parts)
 
@@ -153,7 +156,15 @@ class _Reader:
             return Keep(value) if name == "keep" else value
         if name == "versions":
             return self._take(f"<{len(self._blocks)}Q")
+        if name == "whole":
+            return self._part()
         return self._take(f"<{len(self._blocks)}?") if name in _FLAGS else self._counted(name)
+
+    def _part(self) -> range:
+        start, count = self._take("<HH")
+        if start + count > len(self._blocks) or (start and not count):
+            raise ValueError("a part of other blocks")
+        return self._blocks[start : start + count] if count else range(0)
 
     def _counted(self, name: str) -> tuple[Any, ...]:
         (count,) = self._take("<I")

@@ -129,7 +129,7 @@ def test_home_knows_nothing_of_a_file_that_is_no_more(home: LocalHome, never: bo
     about, whole = (file, 0, 1), ((0,), bytes(BLOCK))
     messages: list[Message] = [
         Fetch(*about, (0,)),
-        Acquire(*about, (0,), True),
+        Acquire(*about, (0,), range(1)),
         Push(*about, *whole),
         Flush(*about, *whole),
         Release(*about, *whole, 7),

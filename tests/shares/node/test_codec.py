@@ -67,7 +67,9 @@ MESSAGES: list[Message] = [
     Fetch(FILE, 0, 2, (0, 7), True),
     Blocks(FILE, 4, 2, (5,), CONTENT, (9, 1 << 63), (True, False)),
     Blocks(FILE, 4, 1, (), b"", (9,), (False,)),
-    Acquire(FILE, 0, 3, (0, 1, 2), True),
+    Acquire(FILE, 0, 3, (0, 1, 2)),
+    Acquire(FILE, 3, 4, (0, 1, 2, 3), range(4, 6)),
+    Acquire(FILE, -1, 1, (0,)),
     Ownership(FILE, 0, 2, (0, 1), CONTENT * 2, (1, 2), (True, False), (False, True), 9),
     Push(FILE, 3, 2, (3, 4), CONTENT * 2, True),
     Flush(FILE, 3, 2, (3,), CONTENT),
@@ -109,8 +111,8 @@ def test_a_message_that_is_cut_or_longer_is_refused(message: Message) -> None:
 
 
 def test_golden_bytes() -> None:
-    payload = "03070000000000000002000000000000000100000000000000010000000000000000"
-    assert codec.encode(Acquire(FILE, 2, 1, (0,), True)).hex() == payload
+    payload = "0307000000000000000200000000000000020000000000000001000100" + "00" * 16
+    assert codec.encode(Acquire(FILE, 2, 2, (0, 0), range(3, 4))).hex() == payload
     payload = "02070000000000000002000000000000000100000000000000090000000000000001" + "00" * 4
     assert codec.encode(Blocks(FILE, 2, 1, (), b"", (9,), (True,))).hex() == payload
     payload = "1107000000000000000000000000000000000000000000000003000000000000000900000000000000"

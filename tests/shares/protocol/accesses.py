@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from shares.node.content.lag import Replies
-from shares.protocol.messages import ATTRIBUTES, FileId
+from shares.protocol import ATTRIBUTES, FileId, Rounds
 
 Place = tuple[FileId, int]
 VALUE = 12
@@ -24,7 +24,8 @@ class Access:
 
     whole: numbers of the blocks that are overwritten entirely. values: of the blocks read so far.
     failed: nobody knows whether it happened. logs: replies of home's log, without which it has not
-    happened. guessed: other blocks were asked for before block -1 came
+    happened. guessed: other blocks were asked for before block -1 came. rounds: of its requests.
+    since: when it began, by the world's clock
     """
 
     file: FileId
@@ -38,11 +39,18 @@ class Access:
     values: dict[int, bytes] = field(default_factory=dict)
     failed: bool = False
     guessed: bool = False
+    since: float = 0.0
+    rounds: Rounds = field(default_factory=Rounds)
+
+    @property
+    def joint(self) -> bool:
+        """Whether all of its blocks are read, or written, in one."""
+        return len(self.numbers) > 1
 
     @property
     def longer(self) -> bool:
         """Whether it makes the file longer: block -1 is written with the others, or none is."""
-        return self.writes and len(self.numbers) > 1 and ATTRIBUTES in self.numbers
+        return self.writes and self.joint and ATTRIBUTES in self.numbers
 
     @property
     def writes(self) -> bool:

@@ -46,8 +46,11 @@ class Plan:
     answers may be overtaken by messages; ahead: whether content is asked for with opens; cuts: how
     often a file is cut instead of an access, and with an open; holes: how many of these cuts end
     before the file does. longer: how many of the writes are
-    of block -1 as well. windows, full: as for SimContent. tree: how often a program makes, links,
-    renames, removes, looks up or lists names in folders, and uses the file that it finds
+    of block -1 as well. spans: how many accesses are of several blocks, of
+    which a write overwrites those in the middle entirely, and mostly not the first and the last.
+    patience: seconds after which an access waits for too long (`Starved`). windows, full: as for
+    SimContent. tree: how often a program makes, links, renames, removes, looks up or lists names in
+    folders, and uses the file that it finds
     """
 
     seed: int = 1
@@ -72,6 +75,8 @@ class Plan:
     cuts: float = 0.0
     holes: float = 0.0
     longer: float = 0.0
+    spans: float = 0.0
+    patience: float = inf
     makes: float = 0.0
     removes: float = 0.0
     windows: bool = False
@@ -84,6 +89,7 @@ class Plan:
 class Run:
     """What came of a plan. names: calls about them. did: what programs did besides accesses. lost:
     nodes that home went on without. refused: blocks that it has not taken of those that came back.
+    longest: seconds that an access that ended has waited.
     native: how often one node alone got a file. gone: writes of a node to a register, or to all
     (""), up to an instant, that may be lost by what the log policy says."""
 
@@ -98,6 +104,7 @@ class Run:
     native: int = 0
     ended: int = 0
     steps: int = 0
+    longest: float = 0.0
 
     @property
     def orderly(self) -> bool:
@@ -130,6 +137,10 @@ class Run:
             return any(end is not None and write.began <= end for end in (own, all_))
 
         return [op for op in self.history if not left_out(op)]
+
+
+class Starved(AssertionError):
+    """An access waits, and what it waits for does not come."""
 
 
 class _Players:
@@ -217,6 +228,10 @@ class _Players:
 
     def watch(self) -> None:
         self.home.watch()
+        waiting = [access for node in self.nodes.values() for access in node.waiting]
+        for access in waiting:
+            if self.world.now - access.since > self.plan.patience:
+                raise Starved(f"{access.numbers} of {access.file}, writes: {access.writes}")
         if self.waits:
             self.world.after(0.03, self.watch)
 
@@ -395,16 +410,24 @@ class _Program:
             self.soon()
             return
         longer = writes and number >= 0 and chance.random() < plan.longer
-        numbers = [ATTRIBUTES, number] if longer else [number]
-        self.players.begun += len(numbers)
         whole = range(number, number + 1) if chance.random() < 0.5 else range(0)
+        numbers = [number]
+        if plan.spans and number >= 0 and chance.random() < plan.spans:
+            end = chance.randrange(number, plan.blocks) + 1
+            numbers = list(range(number, end))
+            whole = range(number + (chance.random() < 0.8), end - (chance.random() < 0.8))
+            longer = longer or (not writes and plan.attributes and chance.random() < 0.5)
+        numbers = [ATTRIBUTES, *numbers] if longer else numbers
+        self.players.begun += len(numbers)
         value = self.players.value() if writes else None
         began = self.players.now()
         access = Access(file, numbers, value, whole, self.done, began)
+        access.since = self.players.world.now
         self.node.access(access)
 
     def done(self, access: Access) -> None:
         players = self.players
+        players.run.longest = max(players.run.longest, players.world.now - access.since)
         ended = None if access.failed else players.now()
         for number in access.numbers:
             value = access.value or access.values.get(number, NOTHING)

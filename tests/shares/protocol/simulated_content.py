@@ -41,7 +41,7 @@ from tests.shares.protocol.accesses import VALUE, Access, Place
 from tests.shares.protocol.simulated_home import Session, SimHome
 from tests.shares.protocol.world import Process
 
-PINNED = 0.2
+PINNED = 1.0
 """Seconds for which an access may keep block -1 while it waits for others."""
 
 
@@ -52,6 +52,7 @@ class Sent:
     message: Message
     at: float
     session: Session
+    access: Access | None = None
     given: dict[int, int] = field(default_factory=dict)
     replies: Replies = field(default_factory=list)
 
@@ -135,6 +136,8 @@ class SimContent:
             self.take_back_all(file)
         self.session, self._leased = session, -inf
         self._requests.clear()
+        for access in self.waiting:
+            access.rounds.reset()
         self._unanswered.clear()
         self._deferred.clear()
         self._pinned.clear()
@@ -163,10 +166,13 @@ class SimContent:
 
     # Messages.
 
-    def request(self, message: Message) -> Sent:
+    def request(self, message: Message, access: Access | None = None) -> Sent:
+        """access: that it is for, if any"""
         self._token += 1
         token, home, session = self._token, self._home, self.session
-        sent = self._requests[token] = Sent(message, self.clock, session)
+        sent = self._requests[token] = Sent(message, self.clock, session, access)
+        if access is not None:
+            access.rounds.sent(message)
         sent.given = {
             number: self.machine.block(message.file, number).given
             for number in getattr(message, "fresh", ())
@@ -191,6 +197,8 @@ class SimContent:
         if sent is None:
             return
         sent.replies.append(message)
+        if sent.access is not None:
+            sent.access.rounds.came(sent.message)
         request = sent.message
         match request, message:
             case Fetch(), Blocks():
@@ -368,7 +376,9 @@ class SimContent:
             access.failed = True
         else:
             self._absorb(file)
-            self._write(access) if access.writes else self._read(access)
+            access.rounds.look()
+            lacking = self._write(access) if access.writes else self._read(access)
+            self._ask(access, lacking)
         access.failed = access.failed or any(
             not isinstance(reply, Ack) for replies in access.logs for reply in replies
         )
@@ -379,18 +389,34 @@ class SimContent:
                 self._grant(file, number)
             access.done(access)
 
-    def _read(self, access: Access) -> None:
-        now = self.clock
-        for number in list(access.left):
-            if self.machine.readable(access.file, number, now):
-                access.values[number] = self.buffer[access.file, number]
-                self.machine.did_read(access.file, number, 1)
-                access.left.remove(number)
-        for first, count in runs(access.left):
-            for request in self.machine.to_read(access.file, first, count, now):
-                self.request(request)
+    def _read(self, access: Access) -> list[int]:
+        """What it lacks."""
+        file, now = access.file, self.clock
+        here = [number for number in access.left if self.machine.readable(file, number, now)]
+        if access.joint and len(here) < len(access.left):
+            return self._joint(access, [number for number in access.left if number not in here])
+        for number in here:
+            access.values[number] = self.buffer[file, number]
+            self.machine.did_read(file, number, 1)
+            access.left.remove(number)
+        return access.left
 
-    def _write(self, access: Access) -> None:
+    def _joint(self, access: Access, lacking: list[int]) -> list[int]:
+        """What an access asks for that lacks this and needs all of its blocks at one time."""
+        together = access.rounds.together
+        if ATTRIBUTES in lacking:
+            if self._pinned.get(access.file, (None, 0.0))[0] is access:
+                self._let_go(access.file, access)
+            guess = [] if access.guessed or together else lacking[1:]
+            access.guessed = True
+            return [ATTRIBUTES, *guess]
+        if ATTRIBUTES in access.numbers and (access.longer or together):
+            self._pinned.setdefault(access.file, (access, self._world.now + PINNED))
+            self.machine.hold(access.file, True)
+        return [n for n in access.left if n != ATTRIBUTES] if together else lacking
+
+    def _write(self, access: Access) -> list[int]:
+        """What it lacks."""
         file, now = access.file, self.clock
 
         def ready(number: int) -> bool:
@@ -398,30 +424,25 @@ class SimContent:
             hollow = self.machine.block(file, number).hollow
             return (whole or not hollow) and self.machine.writable(file, number, now, whole)
 
-        if not access.longer:
-            self._put(access, [number for number in access.left if ready(number)])
-            self._ask_to_write(access, access.left)
-            return
         lacking = [number for number in access.left if not ready(number)]
-        if not lacking:
-            self._put(access, list(access.left))
-        elif ATTRIBUTES in lacking:
-            self._ask_to_write(access, [ATTRIBUTES] if access.guessed else lacking)
-            access.guessed = True
-        else:
-            self._pinned.setdefault(file, (access, self._world.now + PINNED))
-            # Of what was granted to be overwritten there is no content but this.
-            for number in access.left:
-                block = self.machine.block(file, number)
-                if number in access.whole and number not in lacking and not block.dirty:
-                    self._put_block(access, number)
-            self._ask_to_write(access, lacking)
+        if access.joint and lacking:
+            return self._joint(access, lacking)
+        self._put(access, [number for number in access.left if number not in lacking])
+        return lacking
 
-    def _ask_to_write(self, access: Access, numbers: list[int]) -> None:
-        for first, count in runs(numbers):
-            asks = self.machine.to_write(access.file, first, count, access.whole, self.clock)
+    def _ask(self, access: Access, numbers: list[int]) -> None:
+        parts = [n for n in numbers if n == ATTRIBUTES], [n for n in numbers if n != ATTRIBUTES]
+        together = access.rounds.together
+        wanted = [part for part in parts if part and access.rounds.may_ask(part[0])]
+        for first, count in [run for part in wanted for run in runs(part)]:
+            about, now = (access.file, first, count), self.clock
+            asks = (
+                self.machine.to_write(*about, access.whole, now, together=together)
+                if access.writes
+                else self.machine.to_read(*about, now, together=together)
+            )
             for request in asks:
-                self.request(request)
+                self.request(request, access)
 
     def _put(self, access: Access, numbers: list[int]) -> None:
         for number in numbers:
@@ -455,6 +476,7 @@ class SimContent:
         if pinned is not None and pinned[0] is not access and self._world.now < pinned[1]:
             return
         self._pinned.pop(file, None)
+        self.machine.hold(file, False)
         for session, number, message in self._deferred.pop(file, []):
             self._answer(session, number, message)
 

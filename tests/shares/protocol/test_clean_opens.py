@@ -38,14 +38,14 @@ def test_who_cuts_a_file_is_given_nothing_that_another_one_reads_by_itself() -> 
     assert isinstance(engage, Ask) and isinstance(engage.message, Engage)
     assert isinstance(opened, FinishOpen) and not opened.native
     directory.answer(ONE, engage.number, EngageReply(FILE, 0, 0, (), ((0, 1),)), 0.0)
-    (invalidate,) = directory.request(TWO, Acquire(FILE, 0, 1, (0,), False), 4, 0.0)
+    (invalidate,) = directory.request(TWO, Acquire(FILE, 0, 1, (0,)), 4, 0.0)
     assert isinstance(invalidate, Ask) and invalidate.node == ONE
 
 
 def test_who_wants_to_write_is_answered_when_the_node_that_had_it_alone_is_lost() -> None:
     directory = written()
     directory.open(TWO, FILE, 2, 0.0)
-    assert directory.request(TWO, Acquire(FILE, 0, 1, (0,), False), 3, 0.0) == []
+    assert directory.request(TWO, Acquire(FILE, 0, 1, (0,)), 3, 0.0) == []
     actions = directory.lost(ONE, 0.0)
     (reply,) = [action for action in actions if isinstance(action, Reply)]
     assert isinstance(reply.message, Ownership) and reply.token == 3

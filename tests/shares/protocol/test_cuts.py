@@ -132,7 +132,7 @@ def test_what_a_native_node_asks_for_waits_for_its_answer_to_engage() -> None:
     opened(directory, ONE)
     (asked,) = directory.request(HOME, Fetch(FILE, ATTRIBUTES, 1, (0,)), 2, 0.0)
     assert isinstance(asked, Ask)
-    assert directory.request(ONE, Acquire(FILE, 0, 1, (0,), True), 3, 0.0) == []
+    assert directory.request(ONE, Acquire(FILE, 0, 1, (0,), range(1)), 3, 0.0) == []
     done = directory.answer(ONE, asked.number, EngageReply(FILE, 0, 0, (), ((0, 1),)), 0.0)
     (granted,) = [a.message for a in done if isinstance(a, Reply) and a.node == ONE]
     assert isinstance(granted, Ownership)
@@ -153,7 +153,7 @@ def both_open_one_writes(directory: HomeMachine, blocks: int) -> int:
     both_open(directory)
     versions = (0,) * (blocks + 1)
     granted = replied(
-        directory.request(ONE, Acquire(FILE, ATTRIBUTES, blocks + 1, versions, False), 5, 0.0)
+        directory.request(ONE, Acquire(FILE, ATTRIBUTES, blocks + 1, versions), 5, 0.0)
     )
     assert isinstance(granted, Ownership)
     return granted.grant

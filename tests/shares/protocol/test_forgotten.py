@@ -70,7 +70,7 @@ def test_a_cut_of_a_removed_file_does_not_wait_for_a_lost_node() -> None:
 def test_what_waits_behind_a_request_for_a_removed_file_is_answered() -> None:
     directory = HomeMachine()
     both_open(directory)
-    directory.request(ONE, Acquire(FILE, 0, 1, (0,), True), 3, 0.0)
+    directory.request(ONE, Acquire(FILE, 0, 1, (0,), range(1)), 3, 0.0)
     recall = asked(directory.request(TWO, Fetch(FILE, 0, 1, (0,)), 4, 0.0))
     assert isinstance(recall.message, Recall)
     assert directory.request(TWO, Fetch(FILE, 0, 1, (0,)), 5, 0.0) == []
@@ -101,7 +101,7 @@ def test_of_a_file_that_all_have_closed_nothing_stays_and_its_numbers_only_grow(
         assert isinstance(opened, FinishOpen)
         asks = asked(directory.open(TWO, FILE, 2, 0.0))
         directory.answer(ONE, asks.number, EngageReply(FILE, 0, 0, (), ()), 0.0)
-        (reply,) = directory.request(ONE, Acquire(FILE, 0, 1, (0,), True), 3, 0.0)
+        (reply,) = directory.request(ONE, Acquire(FILE, 0, 1, (0,), range(1)), 3, 0.0)
         assert isinstance(reply, Reply) and isinstance(reply.message, Ownership)
         grants += [opened.grant, reply.message.grant]
         late = Release(FILE, 0, 1, (0,), bytes(BLOCK), reply.message.grant)
@@ -127,7 +127,7 @@ def test_of_a_file_that_all_have_closed_nothing_stays_and_its_numbers_only_grow(
 def test_what_a_lost_node_may_bring_is_known_until_another_has_the_file_alone() -> None:
     directory = HomeMachine()
     both_open(directory)
-    (reply,) = directory.request(ONE, Acquire(FILE, 0, 1, (0,), True), 3, 0.0)
+    (reply,) = directory.request(ONE, Acquire(FILE, 0, 1, (0,), range(1)), 3, 0.0)
     assert isinstance(reply, Reply) and isinstance(reply.message, Ownership)
     about = (FILE, 0, 1, (0,), bytes(BLOCK))
     directory.request(ONE, Push(*about), 4, 0.0)

@@ -45,7 +45,7 @@ def test_what_is_said_to_an_update_of_before_does_not_count() -> None:
     both_open(directory)
 
     def pushed() -> Ask:
-        (granted,) = directory.request(ONE, Acquire(FILE, 0, 1, (0,), True), 3, 0.0)
+        (granted,) = directory.request(ONE, Acquire(FILE, 0, 1, (0,), range(1)), 3, 0.0)
         assert isinstance(granted, Reply) and isinstance(granted.message, Ownership)
         push = Push(FILE, 0, 1, (0,), bytes(BLOCK), everyone=True)
         (ask,) = [a for a in directory.request(ONE, push, 4, 0.0) if isinstance(a, Ask)]

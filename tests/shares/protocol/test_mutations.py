@@ -24,10 +24,11 @@ from shares.protocol import (
     node_files,
     node_machine,
     node_requests,
+    node_rounds,
 )
 from tests.shares.history import check, check_staleness
 from tests.shares.protocol.faults import Plan, play
-from tests.shares.protocol.test_simulator import Lively, often
+from tests.shares.protocol.test_simulator import CROWDED, Lively, often
 
 SYNC = Plan(operations=1200, between=0.1, closes=0.1, evicts=0.1)
 QUIET = Plan(operations=1200, faults=(), closes=0.1)
@@ -221,7 +222,7 @@ MUTATIONS = {
             ahead=True,
             cuts=0.0,
             windows=True,
-            nodes=3,
+            nodes=2,
             closes=0.1,
             holds=20,
             files=2,
@@ -243,13 +244,17 @@ MUTATIONS = {
         replace(OFF, late=True),
     ),
     "a node takes what it gives with Engage for written under what it knew": Mutation(
-        node_machine, "engage", "message.grant", "known.grant", replace(OFF, late=True)
+        node_machine,
+        "engage",
+        "message.grant",
+        "known.grant",
+        replace(OFF, late=True, operations=2400),
     ),
     "a node asks to own blocks of a version that it has not": Mutation(
         node_requests,
-        "_own",
-        "known.blocks[number].version",
-        "1 + known.blocks[number].version",
+        "_versions",
+        "else block.version",
+        "else 1 + block.version",
         FULL,
     ),
     "a node forgets to send what it counts as pushed": Mutation(
@@ -460,6 +465,12 @@ MUTATIONS = {
     ),
     "copies of who had it alone do not count": Mutation(
         home_transitions, "engaged", "known.record(number).sharers |= {node}", "pass", CLOSES
+    ),
+    "what an access needs at one time is asked for in parts": Mutation(
+        node_rounds.Rounds, "look", "self.answered and not self.rest", "False", CROWDED
+    ),
+    "edges and what is overwritten are asked for apart, again and again": Mutation(
+        node_rounds.Rounds, "may_ask", "not (", "True or (", replace(CROWDED, longer=0.0)
     ),
     "what an owner had does not expire": Mutation(
         node_machine, "recall", "latest + known.relaxation", "inf", RELAXED

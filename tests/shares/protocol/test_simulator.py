@@ -80,6 +80,24 @@ EVERYTHING = Plan(
 NAMES = replace(EVERYTHING, tree=0.5, removes=0.0, holds=4.0)
 """The same with names in folders."""
 
+CROWDED = Plan(
+    operations=300,
+    faults=(),
+    lease=inf,
+    log="off",
+    policy=WriteInvalidate,
+    files=1,
+    blocks=4,
+    closes=0.05,
+    holds=40,
+    writes=0.7,
+    attributes=True,
+    longer=0.3,
+    spans=0.7,
+    patience=6.0,
+)
+"""All want several blocks of one file at a time, and every access ends."""
+
 LOGS = ("sync", "async", "off")
 
 
@@ -175,6 +193,20 @@ def test_files_with_holes_are_one_memory(policy: Callable[[], PushPolicy]) -> No
             cuts += assert_one_memory(plan).did["cut"]
             assert_one_memory(replace(plan, relaxation=0.2))
     assert cuts > 100
+
+
+@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_every_access_ends_however_many_want_the_same_blocks(
+    policy: Callable[[], PushPolicy], log: str
+) -> None:
+    """Two nodes took edges and whole blocks of one file from each other for ever. A message takes
+    up to 0.02 s, six programs want the same blocks, and none waits for 6 s; for 40 s where home
+    cuts the file, as a node then lets block -1 go after a second only."""
+    for seed, relaxation in ((0, 0.0), (1, 0.0), (2, 0.2)):
+        plan = replace(CROWDED, seed=seed, policy=policy, log=log, relaxation=relaxation)
+        assert_one_memory(plan)
+        assert_one_memory(replace(plan, cuts=0.1, holes=0.5, patience=40.0))
 
 
 @pytest.mark.nightly
