@@ -17,6 +17,7 @@ from flask import Flask, request
 
 from client.platform.settings import ClientSettings
 from homeserver.home import media_signing
+from homeserver.settings import DOOR_SOCKET
 from media import MEDIA_KEY_NAMESPACE, Media, SealKeys, new_seal
 from satchel.settings import load
 from surrogate.operator import TOKEN
@@ -135,6 +136,8 @@ def site_sshd(site: Machine) -> Iterator[Sshd]:
 def reaches(settings: ClientSettings, name: str, peer: Any, run: Path) -> Any:
     """What a daemon behind the door there answers, over a link as sessions make it."""
     app, place = Flask("daemon"), Path(peer.socket)
+    if name == "home":
+        place = place.with_name(DOOR_SOCKET)
     place.parent.mkdir(parents=True, exist_ok=True)
     (place.parent / TOKEN).write_text("0")
 
