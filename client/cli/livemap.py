@@ -11,6 +11,7 @@ has changed is underlined.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import sys
@@ -113,8 +114,8 @@ def _in_foreground() -> bool:
     """Return whether this process may paint on the terminal at standard error."""
     try:
         return sys.stderr.isatty() and os.tcgetpgrp(sys.stderr.fileno()) == os.getpgrp()
-    except OSError:
-        return False  # another terminal, or one that is gone
+    except OSError as error:
+        return error.errno == errno.ENOTTY  # no job control here: not the controlling terminal
 
 
 def _follow(status: Callable[[], Mapping[str, Any]], ended: threading.Event) -> None:

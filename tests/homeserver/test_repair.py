@@ -183,7 +183,7 @@ def test_from_a_far_peer(program: Program, short_path: Path) -> None:
         (keys / "known_hosts").write_text(sshd.known_hosts_line + "\n")
         with Store.open(program.folder / "copy") as copy:
             app.register_blueprint(chunk_routes(copy.records))
-            with serve(app, short_path / "home.sock", threads=2, max_body=1 << 24):
+            with serve(app, short_path / "door.sock", threads=2, max_body=1 << 24):
                 done = program.run("repair", "--from", there, "--json")
     assert done.returncode == 6, done.stderr
     report = json.loads(done.stdout)
