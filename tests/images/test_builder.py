@@ -15,7 +15,7 @@ from images import BuiltImage, ImageDamaged, ImageNotBuilt, Recipe, build, recip
 from images.builder import PRELOADS
 from images.recipe import SHIPPED
 from replay import agent_program
-from satchel.errors import CapacityError, NotFoundError, SatchelError, UnsupportedError, UsageError
+from satchel.errors import CapacityError, NotFoundError, SatchelError, UnsupportedError
 from testbed.built import built_image, cache_folder
 from tests.needs import requires
 
@@ -137,13 +137,20 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, own: Recipe, scratch: Path,
     assert list(scratch.iterdir()) == []
 
 
-def test_a_failed_build_keeps_the_old_image(tmp_path: Path, own: Recipe) -> None:
+def test_a_failed_build_keeps_the_old_image(
+    tmp_path: Path, own: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
     built_image("notes")
     folder, layers = tmp_path / "notes", cache_folder() / "layers"
     old = build(own, folder, agent=agent_program(), layers=layers)
     assert own.folder is not None
-    (own.folder / "files" / 'a"b').touch()
-    with pytest.raises(UsageError, match="cannot put"):
+    (own.folder / "files" / "more").touch()
+    broken = tmp_path / "bin" / "debugfs"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{broken.parent}:{os.environ['PATH']}")
+    with pytest.raises(SatchelError, match="debugfs failed"):
         build(own, folder, agent=agent_program(), layers=layers)
     assert BuiltImage.load(folder) == old
     assert not list(folder.glob(".build-*"))
