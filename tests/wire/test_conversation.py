@@ -124,4 +124,5 @@ def test_requests_under_way_are_answered_at_the_end() -> None:
             answered = b"".join(iter(lambda: program.recv(65536), b""))
         assert answered.endswith(b"hello")
         assert b"Connection: close" in answered
-        assert said(number, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n") == b""
+        with contextlib.suppress(ConnectionError):  # it may be cut before it has been read
+            assert said(number, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n") == b""
