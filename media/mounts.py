@@ -112,7 +112,7 @@ def mounted_media(keys: SealKeys | None = None) -> list[dict[str, Any]]:
         uuid = _uuid_at(root)
         if uuid is None:
             continue
-        copies = [str(other) for other in _media_of(uuid) if not _same(root, other)]
+        copies = [str(other) for other in _copies(uuid, root)]
         try:
             with Media.open(root, keys) as media:
                 rows.append(
@@ -135,8 +135,7 @@ def require_sealed(root: Path, keys: SealKeys) -> list[MediaCheckpoint]:
     person named it. Raises MediaInClear if it is not sealed, MediaCloned if another medium with its
     UUID is mounted, and the errors of Media.open."""
     uuid = _uuid_at(root)
-    others = [other for other in _media_of(uuid) if not _same(root, other)] if uuid else []
-    if uuid and others:
+    if uuid and (others := _copies(uuid, root)):
         raise MediaCloned(uuid, [root, *others])
     if seal_at(root, keys) is None:
         raise MediaInClear(
@@ -201,6 +200,11 @@ def _media_of(uuid: str) -> list[Path]:
         if _uuid_at(root) == uuid and not any(_same(root, other) for other in found):
             found.append(root)
     return found
+
+
+def _copies(uuid: str, root: Path) -> list[Path]:
+    """Return the mount points of the other media with the UUID of the medium at `root`."""
+    return [other for other in _media_of(uuid) if not _same(root, other)]
 
 
 def _same(root: Path, other: Path) -> bool:
