@@ -4,52 +4,27 @@
 his home, or to keep the trust that another key has earned."""
 
 import json
-import os
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from client.platform.settings import ClientSettings
-from satchel.settings import load
+from tests.client.test_pairing import Machine
 from tests.needs import requires
 from wire import Grant, Identity, Invitation, PairRequest, allowed_signers_line
 
 pytestmark = requires("ssh-keygen")
 
 
-class Laptop:
-    """A person's client, with nothing but its folders."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.config = folder / "config" / "satchel"
-        (folder / "run").mkdir(parents=True, mode=0o700)
-        kinds = {"CONFIG_HOME": "config", "DATA_HOME": "data", "STATE_HOME": "state"}
-        kinds |= {"CACHE_HOME": "cache", "RUNTIME_DIR": "run"}
-        self.environment = os.environ | {f"XDG_{k}": str(folder / v) for k, v in kinds.items()}
-        self.environment["HOME"] = str(folder)
+class Laptop(Machine):
+    """A person's client."""
 
     def pairs(self, code: str, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-        program = str(Path(sys.executable).parent / "satchel")
-        argv = [program, "pair", *([code] if code else []), *words]
-        return subprocess.run(
-            [*argv, "--json"],
-            env=self.environment,
-            input=typed,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    @property
-    def settings(self) -> ClientSettings:
-        return load(ClientSettings, self.config / "client.toml")
+        words = ("pair", *([code] if code else []), *words, "--json")
+        return self.types("satchel", *words, typed=typed)
 
     def files(self) -> dict[str, bytes]:
         """The files that say which peers this client believes."""

@@ -48,10 +48,12 @@ class Machine:
         self.environment = os.environ | self.folders
         self.shown: list[subprocess.Popen[str]] = []
 
-    def types(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
+    def types(self, program: str, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a command; typed: its standard input."""
         return subprocess.run(
             [BIN / program, *words],
             env=self.environment,
+            input=typed,
             capture_output=True,
             text=True,
             timeout=60,
