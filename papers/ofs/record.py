@@ -21,7 +21,7 @@ import click
 
 from console import run_program
 from papers.ofs.follow import TRACED, Follower
-from papers.ofs.statistics import row_of
+from papers.ofs.statistics import HEADING, row_of
 from papers.ofs.trace import FOLDER, SUFFIX, Trace
 
 USES = ("compiler", "editor", "git", "ledger", "mail", "photo")
@@ -61,6 +61,7 @@ def record_use(use: str) -> Trace:
 def program(uses: tuple[str, ...], to: Path, statistics: bool) -> None:
     """Record these USES, or all."""
     if statistics:
+        click.echo(HEADING)
         for path in sorted(to.glob(f"*{SUFFIX}")):
             click.echo(row_of(Trace.load(path)))
         return

@@ -6,9 +6,13 @@ from __future__ import annotations
 
 from papers.ofs.trace import ABSENT, MICROSECONDS, Kind, Trace
 
+HEADING = (
+    "| use | seconds | files (new) | reads / writes | MB | blocks | different | writes of each |"
+)
+
 
 def row_of(trace: Trace) -> str:
-    """A trace's line of the table in papers/ofs/README.md."""
+    """Return a trace's line of the table that `--statistics` prints."""
     reads = [each for each in trace.accesses if each.kind is Kind.READ]
     writes = [each for each in trace.accesses if each.kind is Kind.WRITE]
     read, written = (
@@ -30,4 +34,4 @@ def row_of(trace: Trace) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-__all__ = ["row_of"]
+__all__ = ["HEADING", "row_of"]

@@ -7,7 +7,7 @@
 
 The first boots and resumes real guests and writes their recordings. Takes about two minutes each,
 and once three more for an image with applications of Debian. The runs of a workload differ in what
-is asked and in which order. papers/README.md has the table.
+is asked and in which order. `--statistics` prints a table.
 """
 
 from __future__ import annotations
@@ -310,8 +310,11 @@ def _record(name: str, run: str, to: Path) -> Iterator[str]:
     yield f"{len(recording.accesses) - reads} writes, {path.stat().st_size} bytes"
 
 
+HEADING = "| run | lives | seconds | reads | blocks, memory / disks | writes | contents | again |"
+
+
 def row_of(recording: Recording) -> str:
-    """A recording's line of the table in papers/README.md."""
+    """Return a recording's line of the table that `--statistics` prints."""
     asked = [access for access in recording.accesses if not access.write]
     writes = len(recording.accesses) - len(asked)
     blocks = {DISK: 0, RAM: 0}
@@ -341,6 +344,7 @@ def row_of(recording: Recording) -> str:
 def program(names: tuple[str, ...], runs: tuple[str, ...], to: Path, statistics: bool) -> None:
     """Record the workloads of these NAMES, or all."""
     if statistics:
+        click.echo(HEADING)
         for path in sorted(to.glob("*.trace")):
             click.echo(row_of(Recording.load(path)))
         return
