@@ -74,8 +74,8 @@ def replica_of(
         store,
         QemuDriver(),
         folder / "r",
-        adapter=manifest.adapter["kind"],
-        stateful=manifest.adapter["stateful"],
+        adapter=manifest.contract.adapter,
+        stateful=manifest.contract.stateful,
         cells=cells,
     )
     try:

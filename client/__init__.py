@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
-    from client.fronts.ports import ManifestPort
     from client.fronts.tcp import TcpPort
     from client.moves.sources import media_app, relay_app
     from client.platform.activity_gate import ActivityGate
@@ -40,7 +39,6 @@ __all__ = [
     "ActivityGate",
     "ClientSettings",
     "Journal",
-    "ManifestPort",
     "PathRate",
     "Runner",
     "Session",

@@ -152,24 +152,24 @@ class Runner:
             self._chunks = Media.open(self.media, self.settings.media_keys)
         reached = self._reach_home(take_over)
         found = candidates(self.service, self._chunks, reached, self.settings.allowed_signers)
-        if "carry" in found[0].manifest.adapter:
+        contract = found[0].manifest.contract
+        if contract.carried:
             raise ServiceIsCarried(self.service)
         self._on_media = {c.manifest.id for c in found if c.place != HOME}
-        stateful = bool(found[0].manifest.adapter["stateful"])
         self._session = Session(
-            self._journal() if stateful else Journal(None, None),
-            stateful=stateful,
+            self._journal() if contract.stateful else Journal(None, None),
+            stateful=contract.stateful,
             response_seconds=self.settings.response_seconds,
             policy=self.settings.policy,
-            read_only=read_only(found[0].manifest.adapter),
+            read_only=read_only(contract),
             on_quarantine=self._on_quarantine,
-            early=found[0].manifest.adapter["kind"] in EARLY,
+            early=contract.adapter in EARLY,
             limit=Limit.parse(self.settings.provisional),
             trusted=[name for name, peer in self.settings.surrogates.items() if peer.trusted],
         )
         journal = self._session.journal
-        manifest = choose(found, journal, reached) if stateful else found[0].manifest
-        if self.media is None and stateful:
+        manifest = choose(found, journal, reached) if contract.stateful else found[0].manifest
+        if self.media is None and contract.stateful:
             journal.cut(manifest.operation)
         if not accepted.log:
             require_sealed(journal, manifest.operation, reached)
@@ -177,7 +177,7 @@ class Runner:
         self._require_latest(journal.last, manifest, reached, accepted)
         self._started = self._start_parts(self._session, manifest)
         self._join_home()
-        self._trickle = self._start_trickle() if stateful else None
+        self._trickle = self._start_trickle() if contract.stateful else None
         self._parking = self._start_parking()
 
     def bring_up(

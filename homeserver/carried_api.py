@@ -56,8 +56,8 @@ def _leading(routes: flask.Blueprint, home: Home) -> None:
     def egress(name: str) -> Any:
         """Socket: where what goes out at home does so."""
         manifest = home.service(name).shelf.latest()
-        carry = manifest.adapter.get("carry", {}) if manifest else {}
-        return {"socket": str(home.egress_doors.open(name, carry))}
+        rule = manifest.contract.egress if manifest else None
+        return {"socket": str(home.egress_doors.open(name, rule))}
 
     @routes.post("/delta")
     def delta(name: str) -> Any:

@@ -8,6 +8,7 @@
 - container: an image of a container, whose layers take the place of Debian packages
 - whole disk: one that starts by itself, such as a cloud image; systemd in it keeps the agent alive
 - target: what a person asks to have built
+- contract: who executes a service's operations, and which ports programs may reach
 - manifest: what a checkpoint consists of, in canonical bytes that the owner signs
 - tier: by what a service gets time and randomness from the log
 - raw: any disk image as a raw file
@@ -25,15 +26,16 @@ if TYPE_CHECKING:
     from images.builder import build
     from images.built import BuiltImage, ImageDamaged, ImageNotBuilt
     from images.containers import ContainerInvalid, ContainerRefused
+    from images.contract import ContractSpec, EgressRule, ServedPort
     from images.debian import release_files
     from images.disks import DiskRefused
+    from images.fields import ManifestInvalid
     from images.initrd import KernelFiles, debian_kernel
     from images.layers import LayerInvalid
     from images.manifest import (
         SIGNATURE_NAMESPACE,
         Freshness,
         Manifest,
-        ManifestInvalid,
         ManifestUnsupported,
         blob_root,
     )
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
         RecipeInvalid,
         RecipeNotFound,
         Rehearsal,
-        ServedPort,
         Tier,
         recipes,
     )
@@ -65,8 +66,10 @@ __all__ = [
     "BuiltImage",
     "ContainerInvalid",
     "ContainerRefused",
+    "ContractSpec",
     "DiskImageInvalid",
     "DiskRefused",
+    "EgressRule",
     "Freshness",
     "ImageDamaged",
     "ImageNotBuilt",

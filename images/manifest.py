@@ -14,14 +14,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from chunkstore import TableRoot
 from hypervisor import MachineSpec
-from satchel.errors import IntegrityError, SatchelError, UnsupportedError
+from images import fields
+from images.contract import ContractSpec
+from images.fields import STRING_LIMIT, ManifestInvalid
+from satchel.errors import SatchelError, UnsupportedError
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber
 from satchel.names import NAME
 from satchel.timestamps import format_timestamp
@@ -47,33 +50,15 @@ VOLUME_SIZE_LIMIT = 1 << 48
 DEVICE_STATE_LIMIT = 64 << 20
 WORKING_SET_LIMIT = 512 << 20
 PROFILE_LIMIT = 256 << 10
-LIST_LIMIT = 64
-STRING_LIMIT = 200
-PORT_LIMIT = (1 << 16) - 1
-BEHIND_LIMIT = 86400
 _DIGITS_LIMIT = 20
 
 _FIELDS = (
     *("adapter", "algorithms", "created", "device_state", "machine"),
     *("operation", "parent", "profile", "service", "version", "volumes", "working_set"),
 )
-_ADAPTER_FIELDS = {"kind": str, "port": int, "stateful": bool, "state": list, "read_only": list}
 _ID = re.compile(r"[0-9a-f]{16}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00")
-_PATH = re.compile(r"/[!-~]*")
-_FOLDER = re.compile(r"/[^\0]*")
-_METHOD_PATH = re.compile(r"[A-Z]{1,20} /[!-~]{0,200}")
-_MORE_OF_CARRY = {"egress", "idempotent"}
-_HOST_PORT = re.compile(r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}")
-
-
-class ManifestInvalid(IntegrityError):
-    """The bytes are not a manifest. field: the wrong one, or empty."""
-
-    def __init__(self, field: str, why: str) -> None:
-        super().__init__(f"not a manifest: {field}" if field else "not a manifest", why=why)
-        self.field = field
 
 
 class ManifestUnsupported(UnsupportedError):
@@ -107,15 +92,15 @@ class Freshness:
     @classmethod
     def from_json(cls, value: object) -> Freshness:
         """Raises ManifestInvalid."""
-        fields = _object("freshness", value)
-        _exactly("freshness", fields, ("epoch", "previous", "expires"))
-        epoch = _number("freshness.epoch", fields["epoch"], EPOCH_LIMIT)
-        previous, expires = fields["previous"], fields["expires"]
+        said = fields.json_object("freshness", value)
+        fields.exactly("freshness", said, ("epoch", "previous", "expires"))
+        epoch = fields.number("freshness.epoch", said["epoch"], EPOCH_LIMIT)
+        previous, expires = said["previous"], said["expires"]
         if epoch < 1:
             raise ManifestInvalid("freshness.epoch", "the first one is 1")
         return cls(
             epoch,
-            None if previous is None else _matching("freshness.previous", previous, _DIGEST),
+            None if previous is None else fields.matching("freshness.previous", previous, _DIGEST),
             None if expires is None else _moment("freshness.expires", expires),
         )
 
@@ -127,7 +112,7 @@ class Manifest:
     parent: the checkpoint that its replica was resumed from or that was taken before. created: UTC,
     microseconds, as datetime.isoformat writes it. freshness: None in one of version 2 or 3, which
     does not say it. operation: the last one that the machine has
-    executed. machine: a MachineSpec as JSON. adapter: what a recipe says about operations.
+    executed. machine: a MachineSpec as JSON. contract: who executes, and what may be reached.
     device_state: a blob. volumes: "ram" and the disks of the machine spec. working_set: a blob, the
     blocks that a resumed machine touches first; None where nobody found out. profile: a blob, what
     the service's machines touch and what after what; None as before.
@@ -138,7 +123,7 @@ class Manifest:
     created: str
     operation: OperationNumber
     machine: Mapping[str, Any]
-    adapter: Mapping[str, Any]
+    contract: ContractSpec
     device_state: TableRoot
     volumes: Mapping[str, TableRoot]
     working_set: TableRoot | None = None
@@ -197,7 +182,7 @@ class Manifest:
             "created": self.created,
             "operation": self.operation,
             "machine": dict(self.machine),
-            "adapter": dict(self.adapter),
+            "adapter": self.contract.to_json(),
             "device_state": self.device_state.to_json(),
             "volumes": {name: root.to_json() for name, root in self.volumes.items()},
             "working_set": self.working_set.to_json() if self.working_set else None,
@@ -231,11 +216,11 @@ class Manifest:
     @classmethod
     def from_json(cls, value: object) -> Manifest:
         """The manifest of this JSON value. Raises ManifestInvalid, ManifestUnsupported."""
-        fields = _object("", value)
-        version = fields.get("version")
+        said = fields.json_object("", value)
+        version = said.get("version")
         if type(version) is not int or version < 1:
             raise ManifestInvalid("version", "it is not a version number")
-        if version not in READ_VERSIONS or fields.get("algorithms") != ALGORITHMS:
+        if version not in READ_VERSIONS or said.get("algorithms") != ALGORITHMS:
             fix = "take a new checkpoint" if version < VERSION else "install a newer Satchel"
             known = " or ".join(map(str, READ_VERSIONS))
             raise ManifestUnsupported(
@@ -243,20 +228,22 @@ class Manifest:
                 why=f"this Satchel knows version {known} with {ALGORITHMS['chunk']}",
                 fix=fix,
             )
-        _exactly("", fields, (*_FIELDS, *(["freshness"] if version == VERSION else [])))
-        spec = _machine(fields["machine"], version)
+        fields.exactly("", said, (*_FIELDS, *(["freshness"] if version == VERSION else [])))
+        spec = _machine(said["machine"], version)
         return cls(
-            service=_matching("service", fields["service"], NAME),
-            parent=_parent(fields["parent"]),
-            created=_moment("created", fields["created"]),
-            operation=OperationNumber(_number("operation", fields["operation"], OPERATION_LIMIT)),
-            machine=_object("machine", fields["machine"]),
-            adapter=_adapter(fields["adapter"]),
-            device_state=_root("device_state", fields["device_state"], DEVICE_STATE_LIMIT),
-            volumes=_volumes(fields["volumes"], spec),
-            working_set=_blob("working_set", fields, WORKING_SET_LIMIT),
-            profile=_blob("profile", fields, PROFILE_LIMIT),
-            freshness=Freshness.from_json(fields["freshness"]) if version == VERSION else None,
+            service=fields.matching("service", said["service"], NAME),
+            parent=_parent(said["parent"]),
+            created=_moment("created", said["created"]),
+            operation=OperationNumber(
+                fields.number("operation", said["operation"], OPERATION_LIMIT)
+            ),
+            machine=fields.json_object("machine", said["machine"]),
+            contract=ContractSpec.from_json(said["adapter"]),
+            device_state=_root("device_state", said["device_state"], DEVICE_STATE_LIMIT),
+            volumes=_volumes(said["volumes"], spec),
+            working_set=_blob("working_set", said, WORKING_SET_LIMIT),
+            profile=_blob("profile", said, PROFILE_LIMIT),
+            freshness=Freshness.from_json(said["freshness"]) if version == VERSION else None,
         )
 
 
@@ -269,70 +256,8 @@ def _machine(value: object, version: int) -> MachineSpec:
         raise ManifestInvalid("machine", str(error)) from error
 
 
-def _adapter(value: object) -> dict[str, Any]:
-    adapter = _object("adapter", value)
-    if "carry" in adapter:
-        _carry(adapter["carry"])
-    _exactly("adapter", adapter, (*_ADAPTER_FIELDS, *(["carry"] if "carry" in adapter else [])))
-    for key, kind in _ADAPTER_FIELDS.items():
-        if type(adapter[key]) is not kind:
-            raise ManifestInvalid(f"adapter.{key}", f"it is no {kind.__name__}")
-    _matching("adapter.kind", adapter["kind"], NAME)
-    if not 1 <= adapter["port"] < 1 << 16:
-        raise ManifestInvalid("adapter.port", "it is not a port")
-    for key, pattern in (("state", _FOLDER), ("read_only", _PATH)):
-        if len(adapter[key]) > LIST_LIMIT:
-            raise ManifestInvalid(f"adapter.{key}", f"it has more than {LIST_LIMIT} items")
-        for path in adapter[key]:
-            if ".." in _matching(f"adapter.{key}", path, pattern).split("/"):
-                raise ManifestInvalid(f"adapter.{key}", "a path leads upwards")
-    return adapter
-
-
-def _carry(value: object) -> None:
-    """What the manifest of a carried service says, and that of no other one."""
-    carry = _object("adapter.carry", value)
-    _exactly("adapter.carry", carry, ("behind", "ports", *carry.keys() & _MORE_OF_CARRY))
-    if "egress" in carry:
-        _egress(carry["egress"])
-    if "idempotent" in carry:
-        _idempotent(carry["idempotent"])
-    _number("adapter.carry.behind", carry["behind"], BEHIND_LIMIT)
-    ports = carry["ports"]
-    if not isinstance(ports, list) or not 1 <= len(ports) <= LIST_LIMIT:
-        raise ManifestInvalid("adapter.carry.ports", f"they are not 1 to {LIST_LIMIT}")
-    for port in ports:
-        fields = _object("adapter.carry.ports", port)
-        _exactly("adapter.carry.ports", fields, ("front", "port", "local"))
-        _matching("adapter.carry.ports.front", fields["front"], NAME)
-        for key, least in (("port", 1), ("local", 0)):
-            if _number(f"adapter.carry.ports.{key}", fields[key], PORT_LIMIT) < least:
-                raise ManifestInvalid(f"adapter.carry.ports.{key}", "it is not a port")
-
-
-def _egress(value: object) -> None:
-    said = _object("adapter.carry.egress", value)
-    _exactly("adapter.carry.egress", said, ("at", "hosts"))
-    if said["at"] not in ("home", "client"):
-        raise ManifestInvalid("adapter.carry.egress.at", "it is neither home nor client")
-    hosts = said["hosts"]
-    if not isinstance(hosts, list) or not 1 <= len(hosts) <= LIST_LIMIT:
-        raise ManifestInvalid("adapter.carry.egress.hosts", f"they are not 1 to {LIST_LIMIT}")
-    for host in hosts:
-        port = _matching("adapter.carry.egress.hosts", host, _HOST_PORT).rpartition(":")[2]
-        if not 1 <= int(port) <= PORT_LIMIT:
-            raise ManifestInvalid("adapter.carry.egress.hosts", "it has no port")
-
-
-def _idempotent(value: object) -> None:
-    if not isinstance(value, list) or not 1 <= len(value) <= LIST_LIMIT:
-        raise ManifestInvalid("adapter.carry.idempotent", f"they are not 1 to {LIST_LIMIT}")
-    for text in value:
-        _matching("adapter.carry.idempotent", text, _METHOD_PATH)
-
-
 def _volumes(value: object, spec: MachineSpec) -> dict[str, TableRoot]:
-    volumes = _object("volumes", value)
+    volumes = fields.json_object("volumes", value)
     if set(volumes) != {RAM_VOLUME, *spec.disks}:
         raise ManifestInvalid("volumes", "they are not those of the machine")
     found = {
@@ -344,11 +269,11 @@ def _volumes(value: object, spec: MachineSpec) -> dict[str, TableRoot]:
 
 
 def _root(field: str, value: object, limit: int) -> TableRoot:
-    root = _object(field, value)
-    _exactly(field, root, ("sha1", "sha256", "size"))
+    root = fields.json_object(field, value)
+    fields.exactly(field, root, ("sha1", "sha256", "size"))
     for key, digits in (("sha1", 40), ("sha256", 64)):
-        _matching(f"{field}.{key}", root[key], re.compile(f"[0-9a-f]{{{digits}}}"))
-    _number(f"{field}.size", root["size"], limit)
+        fields.matching(f"{field}.{key}", root[key], re.compile(f"[0-9a-f]{{{digits}}}"))
+    fields.number(f"{field}.size", root["size"], limit)
     try:
         return TableRoot.from_json(root)
     except (SatchelError, ValueError) as error:
@@ -360,45 +285,21 @@ def blob_root(field: str, value: object) -> TableRoot:
     return _root(field, value, WORKING_SET_LIMIT)
 
 
-def _blob(field: str, fields: Mapping[str, Any], limit: int) -> TableRoot | None:
-    return None if fields[field] is None else _root(field, fields[field], limit)
+def _blob(field: str, said: Mapping[str, Any], limit: int) -> TableRoot | None:
+    return None if said[field] is None else _root(field, said[field], limit)
 
 
 def _parent(value: object) -> CheckpointId | None:
-    return None if value is None else CheckpointId(_matching("parent", value, _ID))
+    return None if value is None else CheckpointId(fields.matching("parent", value, _ID))
 
 
 def _moment(field: str, value: object) -> str:
-    text = _matching(field, value, _MOMENT)
+    text = fields.matching(field, value, _MOMENT)
     try:
         datetime.fromisoformat(text)
     except ValueError as error:
         raise ManifestInvalid(field, str(error)) from error
     return text
-
-
-def _number(field: str, value: object, limit: int) -> int:
-    if type(value) is not int or not 0 <= value <= limit:
-        raise ManifestInvalid(field, f"it is not a number from 0 to {limit}")
-    return value
-
-
-def _matching(field: str, value: object, pattern: re.Pattern[str]) -> str:
-    if not isinstance(value, str) or len(value) > STRING_LIMIT or not pattern.fullmatch(value):
-        raise ManifestInvalid(field, "it is malformed")
-    return value
-
-
-def _object(field: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise ManifestInvalid(field, "it is not a JSON object")
-    return value
-
-
-def _exactly(field: str, value: Mapping[str, Any], keys: Iterable[str]) -> None:
-    for key in set(value) ^ set(keys):
-        shown = f"{key[:STRING_LIMIT]!r}"
-        raise ManifestInvalid(field, f"{shown} is {'unknown' if key in value else 'missing'}")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

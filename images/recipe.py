@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from images.contract import ContractSpec, EgressRule, ServedPort
 from images.utterances import speak
 from satchel import settings
 from satchel.errors import NotFoundError, UsageError
@@ -108,20 +109,6 @@ class Rehearsal:
     def payload(self) -> bytes:
         """The body's bytes. Raises UnsupportedError without espeak-ng."""
         return speak(self.speak) if self.speak else self.body.encode()
-
-
-@dataclass(frozen=True)
-class ServedPort:
-    """A port of a carried service.
-
-    front: what programs on the client's device are offered, by the name of a front in
-    client.fronts: `tcp`, or `http`, which keeps pages of other sites out; port: on
-    127.0.0.1 in the guest; local: on the client's device by default, 0 for a free one
-    """
-
-    front: str = "tcp"
-    port: int = 0
-    local: int = 0
 
 
 @dataclass(frozen=True)
@@ -349,23 +336,21 @@ class Recipe:
         names = {host: at for host, at, _ in self.outside() if host != at}
         return "".join(f"{at} {host}\n" for host, at in names.items())
 
-    def adapter(self) -> dict[str, Any]:
-        """What a manifest says about operations, or streams."""
-        said: dict[str, Any] = {
-            "kind": self.adapter_kind,
-            "port": self.port,
-            "stateful": self.logged,
-            "state": list(self.state),
-            "read_only": list(self.read_only),
-        }
-        if self.carried:
-            ports = [dataclasses.asdict(port) for port in self.served()]
-            said["carry"] = {"behind": self.behind, "ports": ports}
-            if self.egress_hosts:
-                said["carry"]["egress"] = {"at": self.egress, "hosts": list(self.egress_hosts)}
-            if self.idempotent:
-                said["carry"]["idempotent"] = list(self.idempotent)
-        return said
+    def contract_spec(self) -> ContractSpec:
+        """What a manifest says of the service."""
+        hosts = self.egress_hosts
+        return ContractSpec(
+            kind=self.contract,
+            adapter=self.adapter_kind,
+            port=self.port,
+            stateful=self.logged,
+            state=self.state,
+            read_only=self.read_only,
+            behind=self.behind if self.carried else 0,
+            ports=self.served(),
+            egress=EgressRule(self.egress, hosts) if hosts and self.egress != "none" else None,
+            idempotent=self.idempotent,
+        )
 
     def given(self) -> tuple[str, ...]:
         """What the guest's description of the service says where that needs something of the

@@ -214,7 +214,7 @@ class Host:
         tenant = tenant or self.tenants.account
         wanted = self._wanted(request, tenant)
         spec, name = wanted.spec, _name(request.replica, tenant)
-        if spec.shares and (request.calls is None or not wanted.manifest.adapter["stateful"]):
+        if spec.shares and (request.calls is None or not wanted.manifest.contract.stateful):
             raise SharesUnserved(
                 f"{self.name} cannot run a service with shares that no host serves",
                 why="the client lends no way to home"
@@ -417,8 +417,8 @@ class Host:
             self.store,
             self._driver,
             folder,
-            adapter=manifest.adapter["kind"],
-            stateful=manifest.adapter["stateful"],
+            adapter=manifest.contract.adapter,
+            stateful=manifest.contract.stateful,
             shares=wanted.shares,
             cells=self.cells,
             overlay_bytes=self.settings.overlay_mib << 20,

@@ -36,7 +36,7 @@ from client.session.checkpoints import NOTHING, OwnerOverrides, newest_at_home
 from client.session.endpoints import SurrogateEndpoint
 from client.session.home import HomeService
 from client.state.leftovers import Leftovers
-from images import Manifest
+from images import EgressRule, Manifest
 from media import Media, SignedManifest
 from replay import StreamRelay
 from satchel.errors import SatchelError, StateError, UnavailableError
@@ -131,12 +131,12 @@ class CarryRunner:
         self._leader = left or (AtHome(self._home) if there else AtRest(self._home))
         if newest:
             self._copies.begin(newest, led_on=left is None)
-        declared = self._origin.adapter["carry"].get("idempotent", ())
+        declared = self._origin.contract.idempotent
         self._requests = FrontRequests(declared, self._safe_until)
         self._started = True
         if not isinstance(self._leader, AtRest):
             self._reach()
-        if egress := self._origin.adapter["carry"].get("egress"):
+        if egress := self._origin.contract.egress:
             self._outgoing = OutboundConnections(self.relay, self._way_out(egress))
         for name, work in (("leader", self._watch), ("copies", self._make_copies)):
             thread = threading.Thread(target=work, name=f"{name} of {self.service}", daemon=True)
@@ -151,7 +151,7 @@ class CarryRunner:
     @property
     def behind(self) -> float:
         """Seconds by which copies may be behind."""
-        return float(self._origin.adapter["carry"]["behind"])
+        return float(self._origin.contract.behind)
 
     @property
     def ending(self) -> bool:
@@ -168,7 +168,7 @@ class CarryRunner:
         those of the recipe. Raises ConflictError when one is
         taken, UsageError for a port that the service does not have, UnsupportedError for a front
         that this version does not have."""
-        ports = self._origin.adapter["carry"]["ports"]
+        ports = self._origin.contract.ports
         for one in served(self.service, ports, chosen):
             self._fronts.append(TcpPort(self.relay, one, self._requests))
         return self._fronts
@@ -290,9 +290,9 @@ class CarryRunner:
         """Up to when what was answered is not lost with the leader, in seconds since 1970."""
         return time.time() if self._leader.name == HOME else self._shipping.copy.at
 
-    def _way_out(self, egress: dict[str, Any]) -> Callable[[int], socket.socket]:
+    def _way_out(self, egress: EgressRule) -> Callable[[int], socket.socket]:
         """How connections of the guest's go out: here, or at home."""
-        return Egress(egress["hosts"]).connect if egress["at"] == "client" else self._home.way_out
+        return Egress(egress.hosts).connect if egress.at == "client" else self._home.way_out
 
     def _require_open(self) -> None:
         if self._closing.is_set():

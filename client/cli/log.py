@@ -59,11 +59,11 @@ def command(
         link = links.open(HOME, settings.require_home())
         home = HomeService(link, service, settings.client_id, settings.media_keys)
         manifest = verified(service, *home.checkpoint(), HOME, settings.allowed_signers)
-        if not manifest.adapter.get("stateful"):
+        if not manifest.contract.stateful:
             raise UnsupportedError(
                 f"{service} has no log of operations", why="its operations are not replayed"
             )
-        label = adapters.for_kind(manifest.adapter["kind"]).label
+        label = adapters.for_kind(manifest.contract.adapter).label
         reports = compare_logs(settings, home, place, label, drop=drop)
     if as_json:
         show([asdict(report) for report in reports], as_json=True)

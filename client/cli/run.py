@@ -178,7 +178,7 @@ def _session(
     else:
         stack.callback(runner.close)
         port = only_local(service, chosen)
-        front = open_front(runner.manifest.adapter["kind"], runner.session, port, service)
+        front = open_front(runner.manifest.contract.adapter, runner.session, port, service)
         stack.callback(front.close)
         return runner, control_app(runner, front, stop), [front]
     carried = CarryRunner(settings, service, media=media)

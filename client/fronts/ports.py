@@ -8,21 +8,11 @@ import dataclasses
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from images import ServedPort
 from satchel.errors import UsageError
 
 PORT_LIMIT = 65535
-
-
-@dataclass(frozen=True)
-class ManifestPort:
-    """A port of a carried service as its manifest says it. front: how it is offered; port: in the
-    guest; local: here, 0 for a free one."""
-
-    front: str
-    port: int
-    local: int
 
 
 @dataclass(frozen=True)
@@ -46,15 +36,13 @@ class LocalPort:
 
 
 def served(
-    service: str, ports: Sequence[dict[str, Any]], chosen: Iterable[LocalPort]
-) -> list[ManifestPort]:
+    service: str, ports: Sequence[ServedPort], chosen: Iterable[LocalPort]
+) -> list[ServedPort]:
     """The ports of a service, with the local ones that were chosen. Raises UsageError for one that
     the service does not have, and for one that is chosen twice."""
-    found = {
-        port["port"]: ManifestPort(port["front"], port["port"], port["local"]) for port in ports
-    }
+    found = {port.port: port for port in ports}
     first = next(iter(found))
-    changed: dict[int, ManifestPort] = {}
+    changed: dict[int, ServedPort] = {}
     for choice in chosen:
         guest = first if choice.guest is None else choice.guest
         if guest not in found:

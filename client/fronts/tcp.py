@@ -10,9 +10,9 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from client.fronts.ports import ManifestPort
 from client.fronts.requests import FrontRequests
 from client.fronts.web import HttpGuard
+from images import ServedPort
 from replay import Guard, StreamRelay
 from satchel.errors import UnsupportedError
 from wire import Acceptor, listen_local
@@ -28,7 +28,7 @@ class TcpPort:
     """Serves 127.0.0.1:port until closed. A front, see client.fronts."""
 
     def __init__(
-        self, relay: StreamRelay, served: ManifestPort, requests: FrontRequests | None = None
+        self, relay: StreamRelay, served: ServedPort, requests: FrontRequests | None = None
     ) -> None:
         """Listen at its local port. Raises ConflictError when that is taken, UnsupportedError for a
         front that this version does not have.

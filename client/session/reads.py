@@ -21,11 +21,11 @@ after SAMPLED / p reads on the average.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from client.platform.settings import Policy
 from client.session.feed import FINAL, Feed, FeedState, PendingRead
+from images import ContractSpec
 from replay import Operation
 from replay.adapters import http
 
@@ -49,9 +49,9 @@ READ_ONLY: dict[str, Callable[[Operation, Sequence[str]], bool]] = {
 desktop has none: to look at the screen changes what the next answer is told from."""
 
 
-def read_only(adapter: Mapping[str, Any]) -> Callable[[Operation], bool]:
+def read_only(contract: ContractSpec) -> Callable[[Operation], bool]:
     """Which operations change nothing, as a manifest says it of its service."""
-    judge, declared = READ_ONLY.get(adapter["kind"]), tuple(adapter["read_only"])
+    judge, declared = READ_ONLY.get(contract.adapter), contract.read_only
     return lambda operation: judge is not None and judge(operation, declared)
 
 

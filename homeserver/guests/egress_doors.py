@@ -12,10 +12,9 @@ import itertools
 import logging
 import socket
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from images import EgressRule
 from satchel.errors import NotFoundError, SatchelError
 from wire import Acceptor, Egress, join, listen_unix, read_destination
 
@@ -62,13 +61,12 @@ class EgressDoors:
         self._doors: dict[str, EgressDoor] = {}
         self._numbers = itertools.count()  # a door that took another's place has a new one
 
-    def open(self, service: str, carry: Mapping[str, Any]) -> Path:
-        """The socket of a service. carry: what its manifest says. Raises NotFoundError where
+    def open(self, service: str, rule: EgressRule | None) -> Path:
+        """The socket of a service. rule: what its manifest says. Raises NotFoundError where
         nothing of it goes out at home."""
-        said = carry.get("egress")
-        if not isinstance(said, dict) or said["at"] != "home":
+        if rule is None or rule.at != "home":
             raise NotFoundError(f"nothing of {service} goes out at home")
-        egress = Egress(said["hosts"])
+        egress = Egress(rule.hosts)
         with self._lock:
             door = self._doors.get(service)
             if door and door.egress.destinations == egress.destinations:

@@ -60,7 +60,7 @@ def take(
     if older is None and latest and latest.id != parent:
         raise HomeIsAhead(service.name, latest, parent)
     manifest = older or service.shelf.get(parent)
-    if "carry" not in manifest.adapter:
+    if not manifest.contract.carried:
         raise StateError(f"{service.name} is not carried", why="its recipe has another contract")
     sizes = {name: root.blocks for name, root in manifest.volumes.items()}
     delta = decode_delta(data, sizes)

@@ -103,7 +103,7 @@ def _choose(
 
 
 def _describe(found: AnswerDifference, manifest: Manifest) -> dict[str, Any]:
-    label = adapters.for_kind(manifest.adapter["kind"]).label(found.operation)
+    label = adapters.for_kind(manifest.contract.adapter).label(found.operation)
     return {
         "operation": found.operation.number,
         "request": label,

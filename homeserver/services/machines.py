@@ -9,11 +9,10 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from chunkstore import Store, TableRoot
 from guestshares import ShareHost
@@ -22,7 +21,7 @@ from homeserver.services.records import ServiceRecord
 from homeserver.services.remote_touches import RemoteTouches
 from homeserver.services.visits import visit
 from hypervisor import AUTO, Driver, MachineSpec, place
-from images import BuiltImage, Manifest, Rehearsal
+from images import BuiltImage, ContractSpec, Manifest, Rehearsal
 from replay import Adapter, Operation, adapters
 from replica import (
     BOOT_SECONDS,
@@ -74,13 +73,12 @@ class HomeClosing(StateError):
 
 @dataclass(frozen=True)
 class PreparedReplica:
-    """A replica that has not been started, what watches it, what starts it, and what its manifests
-    say about operations."""
+    """A replica that has not been started, what watches it, what starts it, and its contract."""
 
     replica: Replica
     recorder: Recorder
     start: Callable[[], None]
-    adapter: Mapping[str, Any]
+    contract: ContractSpec
 
 
 @dataclass(frozen=True)
@@ -135,10 +133,10 @@ class Machines:
         ImageDamaged, MachineUnsupported."""
         image = self._image(record)
         recipe = image.recipe
-        adapter = recipe.adapter()
+        contract = recipe.contract_spec()
         spec = self._spec(record, image)
         seconds = timeout or self._boot_seconds * (DISK_BOOTS if image.firmware else 1)
-        replica = self._new(record.name, spec, adapter, self._shares)
+        replica = self._new(record.name, spec, contract, self._shares)
 
         recorder = self._recorder(replica)
 
@@ -148,7 +146,7 @@ class Machines:
                 disks[AGENT_DISK] = self._store.import_file(image.agent_disk)
             replica.boot(disks, image.boot(spec), recorder, timeout=seconds)
 
-        return PreparedReplica(replica, recorder, start, adapter)
+        return PreparedReplica(replica, recorder, start, contract)
 
     def resume(
         self, manifest: Manifest, record: ServiceRecord, *, performs: bool = False
@@ -159,7 +157,7 @@ class Machines:
         wish = self._wish_for(record).accelerator or AUTO
         spec = place(self._driver, MachineSpec.from_json(manifest.machine), wish)
         shares = self._shares if performs else self._copies
-        replica = self._new(manifest.service, spec, manifest.adapter, shares)
+        replica = self._new(manifest.service, spec, manifest.contract, shares)
         frozen = MachineSnapshot(manifest.operation, manifest.device_state, manifest.volumes)
 
         recorder = self._recorder(replica)
@@ -167,7 +165,7 @@ class Machines:
         def start() -> None:
             replica.resume(frozen, recorder, self._store.read, timeout=RESUME_SECONDS)
 
-        return PreparedReplica(replica, recorder, start, manifest.adapter)
+        return PreparedReplica(replica, recorder, start, manifest.contract)
 
     def deltas(self, replica: Replica) -> DeltaMaker:
         """What makes deltas of a running replica."""
@@ -211,7 +209,7 @@ class Machines:
         of it. The working set is what was foreseen before, as it is now. A carried machine, which
         somebody waits for, does without."""
         learnt = CheckpointHints(parent.profile if parent else None)
-        if parent is None or parent.working_set is None or "carry" in parent.adapter:
+        if parent is None or parent.working_set is None or parent.contract.carried:
             return learnt
         try:
             read = functools.partial(_content, self._store, frozen)
@@ -239,12 +237,12 @@ class Machines:
         replica.profile of the opening."""
         if prepared.replica.spec.shares:
             return None
-        copy = self._new(record.name, prepared.replica.spec, prepared.adapter)
+        copy = self._new(record.name, prepared.replica.spec, prepared.contract)
         recorder = self._recorder(copy)
         try:
             copy.resume(frozen, recorder, self._store.read, timeout=RESUME_SECONDS)
             requests = _rotated(self._requests(record), copy.last)
-            adapter = adapters.for_kind(prepared.adapter["kind"])
+            adapter = adapters.for_kind(prepared.contract.adapter)
             until = time.monotonic() + REHEARSAL_SECONDS
             while requests and time.monotonic() < until:
                 for request in requests:
@@ -254,7 +252,7 @@ class Machines:
                     )
                     copy.execute(operation, REQUEST_SECONDS)
             if copy.door:
-                ports = [one["port"] for one in prepared.adapter["carry"]["ports"]]
+                ports = [one.port for one in prepared.contract.ports]
                 phase = functools.partial(copy.phases.operation, "visit")
                 visit(copy.door, ports, REHEARSAL_SECONDS, phase)
             return recorder.take()
@@ -280,7 +278,7 @@ class Machines:
         self,
         service: str,
         spec: MachineSpec,
-        adapter: Mapping[str, Any],
+        contract: ContractSpec,
         shares: Callable[[str], ShareHost | None] | None = None,
     ) -> Replica:
         replica = Replica(
@@ -289,8 +287,8 @@ class Machines:
             self._store,
             self._driver,
             self._run_dir / secrets.token_hex(3),
-            adapter=adapter["kind"],
-            stateful=adapter["stateful"],
+            adapter=contract.adapter,
+            stateful=contract.stateful,
             shares=shares(service) if shares else None,
             unpacked=self._unpacked,
             cells=self._cells,

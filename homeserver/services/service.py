@@ -31,7 +31,7 @@ from homeserver.services.records import CheckpointRegistry, ServiceRecord
 from homeserver.services.remote_touches import RemoteTouches
 from homeserver.settings import HomeSettings
 from hypervisor import MachineUnsupported
-from images import SIGNATURE_NAMESPACE, Freshness, Manifest
+from images import SIGNATURE_NAMESPACE, ContractSpec, Freshness, Manifest
 from media import SignedManifest
 from replay import (
     AnswerPreview,
@@ -368,7 +368,7 @@ class Service:
             replica = prepared.replica
             frozen = replica.checkpoint()
             learnt = self._machines.learn(self.record, prepared, frozen, parent, self.told)
-            return self._keep(parent, frozen, replica.spec.to_json(), prepared.adapter, learnt)
+            return self._keep(parent, frozen, replica.spec.to_json(), prepared.contract, learnt)
 
     def copy(self) -> Checkpoint:
         """As `checkpoint`, but nothing more is learnt of the machine: that would slow down one that
@@ -378,21 +378,21 @@ class Service:
             replica = prepared.replica
             frozen, machine = replica.checkpoint(), replica.spec.to_json()
             learnt = self._machines.learnt_before(parent, frozen)
-            return self._keep(parent, frozen, machine, prepared.adapter, learnt)
+            return self._keep(parent, frozen, machine, prepared.contract, learnt)
 
     def keep(self, parent: Manifest, frozen: MachineSnapshot) -> Checkpoint:
         """Sign and keep a later state of a machine whose checkpoint `parent` is; what was learnt of
         that still goes for it. Durable on return."""
         learnt = CheckpointHints(parent.profile)  # the content of a working set is outdated
         with self._life:
-            return self._keep(parent, frozen, parent.machine, parent.adapter, learnt)
+            return self._keep(parent, frozen, parent.machine, parent.contract, learnt)
 
     def _keep(
         self,
         parent: Manifest | None,
         frozen: MachineSnapshot,
         machine: Mapping[str, Any],
-        adapter: Mapping[str, Any],
+        contract: ContractSpec,
         learnt: CheckpointHints,
     ) -> Checkpoint:
         """Called with `_life`."""
@@ -404,7 +404,7 @@ class Service:
             created=created,
             operation=frozen.operation,
             machine=machine,
-            adapter=adapter,
+            contract=contract,
             device_state=frozen.device_state,
             volumes=frozen.volumes,
             profile=learnt.profile,

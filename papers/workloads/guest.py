@@ -214,15 +214,15 @@ class Surrogate:
         self._begun += 1
         log = self._folder / f"{self._begun}.log"
         os.environ["SATCHEL_ACCESS_LOG"] = str(log)
-        adapter = image.recipe.adapter()
+        contract = image.recipe.contract_spec()
         replica = Replica(
             ReplicaId(f"workload-{self._begun}"),
             MachineSpec(memory_mib=memory_mib, disks=(DISK,)),
             self.store,
             QemuDriver(),
             self._folder / f"r{self._begun}",
-            adapter=adapter["kind"],
-            stateful=adapter["stateful"],
+            adapter=contract.adapter,
+            stateful=contract.stateful,
         )
         guest = Guest(image, replica, log, roots)
         if recorded:

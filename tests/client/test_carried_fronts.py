@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from client import ManifestPort, TcpPort
+from client import TcpPort
 from client.fronts import desktop_port
 from client.fronts.ports import LocalPort, only_local, served
+from images import ServedPort
 from satchel.errors import SatchelError, UnsupportedError, UsageError
 from tests.client.test_proxy import curl
 from tests.http_rules import assert_rules_hold
@@ -110,7 +111,7 @@ def site(short_path: Path) -> Iterator[Served8080]:
         try:
             with guest(short_path, server.server_port) as made:
                 made.attach()
-                front = TcpPort(made.relay, ManifestPort("http", server.server_port, 0))
+                front = TcpPort(made.relay, ServedPort("http", server.server_port, 0))
                 yield Served8080(made, front, asked)
                 front.close()
         finally:
@@ -256,10 +257,7 @@ def test_a_websocket_goes_on_over_the_next_carrier(site: Served8080) -> None:
         assert connection.recv(4, socket.MSG_WAITALL) == b"\x00\xff" * 2
 
 
-PORTS = [
-    {"front": "http", "port": 8888, "local": 8080},
-    {"front": "tcp", "port": 22, "local": 0},
-]
+PORTS = [ServedPort("http", 8888, 8080), ServedPort("tcp", 22, 0)]
 
 
 def test_a_local_port_may_be_chosen_for_each_port() -> None:
@@ -292,7 +290,7 @@ def test_a_replayed_service_has_one_port() -> None:
 
 def test_a_front_of_another_version_is_refused(site: Served8080) -> None:
     with pytest.raises(UnsupportedError, match="there are: http, tcp"):
-        TcpPort(site.guest.relay, ManifestPort("udp", 53, 0))
+        TcpPort(site.guest.relay, ServedPort("udp", 53, 0))
     assert issubclass(UnsupportedError, SatchelError)
 
 
@@ -300,5 +298,5 @@ def test_a_front_of_another_version_is_refused(site: Served8080) -> None:
 def test_a_port_of_vnc_is_the_desktop_of_the_page(
     site: Served8080, guest_port: int, shown: bool
 ) -> None:
-    with contextlib.closing(TcpPort(site.guest.relay, ManifestPort("tcp", guest_port, 0))) as front:
+    with contextlib.closing(TcpPort(site.guest.relay, ServedPort("tcp", guest_port, 0))) as front:
         assert desktop_port([site.front, front]) == (front.port if shown else None)

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from client import ManifestPort, TcpPort
+from client import TcpPort
 from client.carry.resending import send_again
 from client.fronts.requests import KEPT_BYTES, FrontRequests
+from images import ServedPort
 from tests.client.test_proxy import curl
 from tests.needs import requires
 from tests.replay.test_streams import Guest, guest
@@ -63,7 +64,7 @@ class Kept:
             asked.answers,
         )
         self.requests = FrontRequests(DECLARED, lambda: 0.0)
-        self.front = TcpPort(made.relay, ManifestPort("http", server.server_port, 0), self.requests)
+        self.front = TcpPort(made.relay, ServedPort("http", server.server_port, 0), self.requests)
         self.url = self.front.url.rstrip("/")
 
     def lose(self) -> None:

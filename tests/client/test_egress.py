@@ -17,7 +17,7 @@ import pytest
 
 from client.carry.outbound import OutboundConnections
 from homeserver.guests.egress_doors import EgressDoors
-from images import Recipe
+from images import EgressRule, Recipe
 from replay import StreamRelay
 from satchel.errors import NotFoundError
 from tests.replay.agents import free_port, running_agent
@@ -175,9 +175,9 @@ def test_which_addresses_are_public(address: str, public: bool) -> None:
 def test_home_lets_out_what_it_has_signed(short_path: Path) -> None:
     doors = EgressDoors(short_path)
     with serving(Echo) as echo, serving(Source) as hidden:
-        carry = {"egress": {"at": "home", "hosts": [f"127.0.0.1:{echo}"]}}
-        path = doors.open("kept", carry)
-        assert doors.open("kept", carry) == path
+        rule = EgressRule("home", (f"127.0.0.1:{echo}",))
+        path = doors.open("kept", rule)
+        assert doors.open("kept", rule) == path
 
         def said(number: int) -> bytes:
             with socket.socket(socket.AF_UNIX) as way:
@@ -192,9 +192,9 @@ def test_home_lets_out_what_it_has_signed(short_path: Path) -> None:
         for number in (1, hidden, 65535):
             with contextlib.suppress(OSError):  # it may have closed before we were through
                 assert said(number) == b""
-        for other in ({}, {"egress": {"at": "client", "hosts": [f"127.0.0.1:{echo}"]}}):
+        for other in (None, EgressRule("client", rule.hosts)):
             with pytest.raises(NotFoundError, match="goes out at home"):
-                doors.open("other", dict(other))
+                doors.open("other", other)
         doors.close()
         assert eventually(lambda: not path.exists())
 
@@ -202,7 +202,7 @@ def test_home_lets_out_what_it_has_signed(short_path: Path) -> None:
 def test_a_service_whose_list_has_changed_takes_nobodys_door(short_path: Path) -> None:
     """The third door had the path of the one that was opened anew."""
     doors = EgressDoors(short_path)
-    lists = [{"egress": {"at": "home", "hosts": [f"192.0.2.{n}:80"]}} for n in range(1, 5)]
+    lists = [EgressRule("home", (f"192.0.2.{n}:80",)) for n in range(1, 5)]
     doors.open("one", lists[0])
     paths = [doors.open("two", lists[1]), doors.open("one", lists[2])]
     paths.append(doors.open("three", lists[3]))
@@ -233,5 +233,5 @@ def test_a_recipe_says_what_its_guest_may_reach(tmp_path: Path) -> None:
         recipe.service_file().splitlines()
     )
     assert recipe.hosts_file() == "127.88.0.1 one.example\n127.88.0.3 two.example\n"
-    said = recipe.adapter()["carry"]["egress"]
-    assert said == {"at": "home", "hosts": list(recipe.egress_hosts)}
+    said = recipe.contract_spec().egress
+    assert said == EgressRule("home", recipe.egress_hosts)

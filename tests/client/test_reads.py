@@ -22,6 +22,7 @@ from client.session.feed import Feed, FeedState
 from client.session.journal import Journal
 from client.session.pace import Pace
 from client.session.session import NoResponse, Session
+from images import ContractSpec
 from replay import Operation, Response
 from replay.adapters import http
 from satchel.errors import NotFoundError
@@ -367,9 +368,9 @@ def test_what_a_recipe_declares_read_only(line: str, paths: list[str], expected:
     payload = f"{line} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
     operation = Operation(OperationNumber(1), 1, 1, payload)
     assert http.changes_nothing(operation, paths) is expected
-    judge = reads.read_only({"kind": "http", "read_only": paths})
+    judge = reads.read_only(ContractSpec(read_only=tuple(paths)))
     assert judge(operation) is expected
-    assert not reads.read_only({"kind": "none", "read_only": paths})(operation)
+    assert not reads.read_only(ContractSpec(adapter="none", read_only=tuple(paths)))(operation)
 
 
 @requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")

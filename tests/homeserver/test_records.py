@@ -17,7 +17,7 @@ from homeserver.services.records import (
     ServiceRegistry,
 )
 from hypervisor import MachineSpec
-from images import Manifest
+from images import ContractSpec, Manifest
 from replay import Log
 from satchel.errors import ConflictError, NotFoundError, UnsupportedError
 from satchel.ids import CheckpointId, ChunkRef, OperationNumber
@@ -53,7 +53,7 @@ def manifest(operation: int, second: int = 0) -> Manifest:
         created=f"2026-01-31T12:00:{second:02}.000000+00:00",
         operation=OperationNumber(operation),
         machine=spec.to_json(),
-        adapter={"kind": "http", "port": 80, "stateful": True, "state": [], "read_only": []},
+        contract=ContractSpec(port=80),
         device_state=root(1),
         volumes={"ram": root(2, spec.memory_bytes), "disk0": root(3)},
     )

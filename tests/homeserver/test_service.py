@@ -277,7 +277,7 @@ def test_a_new_image_does_not_change_a_machine_that_was_booted(bench: Bench) -> 
     shutil.rmtree(bench.settings.images / "notes")
     make_image(bench.settings.images, "notes", stateful=False)
     manifest = service.checkpoint().manifest
-    assert manifest.adapter["stateful"] is True
+    assert manifest.contract.stateful is True
     assert manifest.machine == service.replica().spec.to_json()
 
 

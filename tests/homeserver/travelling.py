@@ -49,7 +49,7 @@ def travel(
         spec = MachineSpec.from_json(manifest.machine)
         assert (spec.accelerator, spec.portable) == (accelerator, True)
         assert manifest.operation == numbers[-1]
-        return service.replica().digest(list(manifest.adapter["state"])), found
+        return service.replica().digest(list(manifest.contract.state)), found
     finally:
         home.close()
         shutil.rmtree(run, ignore_errors=True)

@@ -12,7 +12,14 @@ import pytest
 
 from chunkstore import TableRoot
 from hypervisor import MachineSpec
-from images import Freshness, Manifest, ManifestInvalid, ManifestUnsupported
+from images import (
+    ContractSpec,
+    Freshness,
+    Manifest,
+    ManifestInvalid,
+    ManifestUnsupported,
+    ServedPort,
+)
 from images.manifest import SIZE_LIMIT
 from satchel.errors import SatchelError
 from satchel.ids import CheckpointId, ChunkRef, OperationNumber
@@ -69,13 +76,7 @@ def manifest() -> Manifest:
             "accelerator": "tcg",
             "portable": True,
         },
-        adapter={
-            "kind": "http",
-            "port": 8080,
-            "stateful": True,
-            "state": ["/var/lib/notes"],
-            "read_only": ["/"],
-        },
+        contract=ContractSpec(state=("/var/lib/notes",), read_only=("/",)),
         device_state=root(1, 290816),
         volumes={"ram": root(3, 256 << 20), "disk0": root(2, 1 << 30)},
     )
@@ -145,7 +146,10 @@ CARRY = {"behind": 30, "ports": [{"front": "tcp", "port": 6379, "local": 0}]}
 
 def test_a_carried_service_has_its_ports_in_its_manifest() -> None:
     original = manifest()
-    carried = dataclasses.replace(original, adapter={**original.adapter, "carry": CARRY})
+    ports = (ServedPort("tcp", 6379, 0),)
+    contract = dataclasses.replace(original.contract, kind="carry", behind=30, ports=ports)
+    carried = dataclasses.replace(original, contract=contract)
+    assert contract.to_json()["carry"] == CARRY
     assert Manifest.from_bytes(carried.to_bytes()) == carried
     line = b'{"adapter":{"carry":{"behind":30,"ports":[{"front":"tcp","local":0,"port":6379}]},'
     assert carried.to_bytes().startswith(line + b'"kind":"http"')

@@ -54,7 +54,7 @@ def test_json_gives_the_same_recipe_without_its_folder() -> None:
     copy = Recipe.from_json(recipe.to_json())
     assert copy.folder is None
     assert copy.to_json() == recipe.to_json()
-    assert copy.adapter() == recipe.adapter()
+    assert copy.contract_spec() == recipe.contract_spec()
 
 
 def test_a_carried_service_says_so_to_its_agent_and_in_its_manifests(tmp_path: Path) -> None:
@@ -63,14 +63,14 @@ def test_a_carried_service_says_so_to_its_agent_and_in_its_manifests(tmp_path: P
     assert not recipe.logged
     assert "streams=5432" in recipe.service_file().splitlines()
     ports = [{"front": "tcp", "port": 5432, "local": 0}]
-    assert recipe.adapter()["carry"] == {"behind": 5, "ports": ports}
-    assert recipe.adapter()["stateful"] is False
+    assert recipe.contract_spec().to_json()["carry"] == {"behind": 5, "ports": ports}
+    assert not recipe.contract_spec().stateful
     two = Recipe.load(
         write(tmp_path, text + "ports = [{ port = 22 }, { port = 80, local = 8080 }]")
     )
     assert "streams=22 80" in two.service_file().splitlines()
-    assert Recipe.from_json(two.to_json()).adapter() == two.adapter()
-    assert "carry" not in Recipe.find("notes").adapter()
+    assert Recipe.from_json(two.to_json()).contract_spec() == two.contract_spec()
+    assert not Recipe.find("notes").contract_spec().carried
     with pytest.raises(SettingsError, match="contract must be one of replay, carry"):
         Recipe.load(write(tmp_path, 'name = "thing"\ncontract = "loan"'))
 

@@ -73,7 +73,7 @@ def handed_notes(notes_checkpoint: NotesCheckpoint, tmp_path: Path) -> Path:
 def never_moved(notes_checkpoint: NotesCheckpoint, tmp_path: Path, short_path: Path) -> NeverMoved:
     """What `notes` answers where it stays on one emulated machine."""
     numbers = range(1, 3 * LEG + 1)
-    state = list(notes_checkpoint.manifest.adapter["state"])
+    state = list(notes_checkpoint.manifest.contract.state)
     with (
         Store.open(notes_checkpoint.copy_store(tmp_path / "stays")) as store,
         resumed(notes_checkpoint, store, short_path / "c") as replica,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from chunkstore import Store, TableRoot, split_refs
-from images import Manifest
+from images import ContractSpec, Manifest
 from media import Media, Refresher, SignedManifest, checkpoints_on, write_checkpoints
 from replica import RESUME, Access, Profile, Run, encode_delta, encode_profile, observed
 from satchel.errors import StateError
@@ -81,7 +81,7 @@ class Given:
             created=timestamp_now(),
             operation=OperationNumber(operation),
             machine=SPEC.to_json(),
-            adapter={"kind": "http", "port": 80, "stateful": True, "state": [], "read_only": []},
+            contract=ContractSpec(port=80),
             device_state=state,
             volumes={"ram": memory, "disk0": self.disk},
             profile=learnt[0] if learnt else None,

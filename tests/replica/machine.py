@@ -32,7 +32,7 @@ def resumed(
         store,
         driver or QemuDriver(),
         run_dir,
-        adapter=notes.manifest.adapter["kind"],
+        adapter=notes.manifest.contract.adapter,
         stateful=True,
         cells=None if driver else Cells(),
     )

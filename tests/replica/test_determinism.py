@@ -25,7 +25,7 @@ def test_two_replicas_of_one_log(
 
     def run(replica: Replica) -> tuple[list[bytes], str, bytes, str]:
         responses = [replica.execute(operation).payload for operation in log]
-        state = replica.digest(list(notes_checkpoint.manifest.adapter["state"]))
+        state = replica.digest(list(notes_checkpoint.manifest.contract.state))
         everything = replica.execute(last)
         found = asked(replica)
         check_file_system(replica)
@@ -68,7 +68,7 @@ def test_a_clock_that_runs_on_while_the_machine_sleeps(
         path = "/var/lib/notes/notes.db"
         found = shell(replica, f"python3 -c '{check}' {path} 'pragma integrity_check'")
         assert found == "('ok',)\n"
-        return responses, replica.digest(list(notes_checkpoint.manifest.adapter["state"]))
+        return responses, replica.digest(list(notes_checkpoint.manifest.contract.state))
 
     with Store.open(notes_checkpoint.copy_store(tmp_path / "store")) as store:
         with resumed(notes_checkpoint, store, short_path / "a") as awake:

@@ -39,7 +39,7 @@ def lazy(there: Store, here: Store) -> Resolver:
 def test_ten_generations_are_as_one(
     notes_checkpoint: NotesCheckpoint, short_path: Path, tmp_path: Path
 ) -> None:
-    state = list(notes_checkpoint.manifest.adapter["state"])
+    state = list(notes_checkpoint.manifest.contract.state)
     last = GENERATIONS * OPERATIONS
     there = Store.open(notes_checkpoint.copy_store(tmp_path / "store"))
     with resumed(notes_checkpoint, there, short_path / "c") as control:

@@ -30,7 +30,7 @@ def test_generations_under_both_drivers_are_as_one(
         "domain": LibvirtDriver(libvirtd.runs, libvirtd.daemon, libvirtd.tools),
         "process": QemuDriver(),
     }
-    state = list(notes_checkpoint.manifest.adapter["state"])
+    state = list(notes_checkpoint.manifest.contract.state)
     last = OPERATIONS * len(drivers)
     there = Store.open(notes_checkpoint.copy_store(tmp_path / "store"))
     with resumed(notes_checkpoint, there, libvirtd.runs / "control") as control:

@@ -16,7 +16,7 @@ import pytest
 
 from chunkstore import Store, TableRoot
 from hypervisor import Boot, FakeDriver
-from images import Manifest
+from images import ContractSpec, Manifest
 from replica import Replica, encode_working_set
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
 from satchel.timestamps import format_timestamp
@@ -27,7 +27,7 @@ from tests.surrogate.sources import StoreSource
 from volumes import local_resolver
 from wire import CreateReplica, Server, SourceAddress, chunk_routes, install_errors, serve
 
-ADAPTER = {"kind": "http", "port": 8080, "stateful": True, "state": [], "read_only": []}
+ADAPTER = ContractSpec().to_json()
 EXECUTED = 3
 """Operations before the checkpoint."""
 
@@ -68,7 +68,7 @@ def make_origin(folder: Path) -> Origin:
             created=format_timestamp(datetime.now(UTC)),
             operation=OperationNumber(EXECUTED),
             machine=SPEC.to_json(),
-            adapter=ADAPTER,
+            contract=ContractSpec(),
             device_state=frozen.device_state,
             volumes=frozen.volumes,
             working_set=store.import_bytes(encode_working_set([], lambda run: b"")),

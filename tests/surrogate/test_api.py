@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from images import ContractSpec
 from replay import AnswerPreview, Response, answers_in, encode_operations, responses_in
 from replica import Run, encode_working_set
 from satchel.errors import (
@@ -31,7 +32,7 @@ from surrogate.tenant_sockets import TenantSockets
 from tests.needs import requires
 from tests.scripted import EARLY, operation
 from tests.serving import served
-from tests.surrogate.conftest import ADAPTER, EXECUTED, Site
+from tests.surrogate.conftest import EXECUTED, Site
 from tests.waiting import eventually
 from wire import HostStatus, HttpClient, ReplicaStatus, SourceAddress, exposition, serve
 
@@ -83,7 +84,7 @@ def test_who_asks_hears_what_a_machine_would_run_under(site: Site, client: HttpC
 def test_early_answers_come_to_who_asks_for_them_and_cost_nothing_twice(
     site: Site, client: HttpClient
 ) -> None:
-    site.create(adapter=ADAPTER | {"kind": "rfb"})
+    site.create(contract=ContractSpec(adapter="rfb"))
     said, asked = EARLY, operation(4, "/early")
     response = Response(asked.number, said)
     data = client.post_bytes("/v1/replicas/r1/operations?early=1", asked.encode())

@@ -71,7 +71,7 @@ def misses_of_reads(home: Home, manifest: Manifest, folder: Path) -> set[Block]:
         missed.extend((volume.name, number) for number in range(first, first + count))
         return inner(volume, first, count)
 
-    spec, kind = MachineSpec.from_json(manifest.machine), manifest.adapter["kind"]
+    spec, kind = MachineSpec.from_json(manifest.machine), manifest.contract.adapter
     replica = Replica(
         ReplicaId("copy"), spec, home.store, QemuDriver(), folder, adapter=kind, stateful=True
     )
