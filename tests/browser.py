@@ -87,6 +87,11 @@ class Browser:
     def goes_to(self, url: str) -> None:
         told(self.prefix, f"{self.session}/url", {"url": url})
 
+    def opens_window(self) -> None:
+        """Open a tab and use it from now on."""
+        made = told(self.prefix, f"{self.session}/window/new", {"type": "tab"})
+        told(self.prefix, f"{self.session}/window", {"handle": made["handle"]})
+
     def says(self, script: str, how: str = "sync") -> Any:
         """What a script in the page returns; where `how` is `async`, what it tells its callback."""
         body = {"script": script, "args": []}

@@ -1,17 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The origin of a replayed service in a browser, and what of an answer a browser may keep.
+"""The origin of a replayed service in a browser, and the parts of an answer that a browser keeps.
 
 The origin is SERVICE.localhost:PORT, over HTTP. Cookies do not tell ports of one host apart, so at
-127.0.0.1 a browser would send those of other programs along, to every surrogate. A browser that
-comes there by another name is sent to this one. Programs that are no browsers use either.
+127.0.0.1 a browser would send cookies of other programs to every surrogate. The client sends a
+browser that comes there by another name to this one. Other programs use either name.
 
-What a stranger has answered and home has not is provisional. A browser keeps nothing of it: it is
-not stored, sets no cookie, and installs no service worker. docs/security.md has the rule.
+An answer of a stranger is provisional until home has given the same one. A browser keeps nothing of
+it: it is not stored, sets no cookie, and installs no service worker. A provisional page is in a
+sandbox: it has no origin, so its scripts reach no cookie and no storage. docs/security.md has the
+rule.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping
 
@@ -21,7 +24,7 @@ from replay.adapters import http
 from satchel.errors import AccessError, UnavailableError
 
 CONFIRM_SECONDS = 10.0
-"""How long an answer that sets a cookie, or is a service worker, waits for home."""
+"""How long an answer that sets a cookie, or that a browser may run, waits for home."""
 
 KEPT_BY_BROWSERS = {
     *("age", "alt-svc", "cache-control", "clear-site-data", "etag", "expires", "last-modified"),
@@ -33,6 +36,17 @@ KEPT_BY_BROWSERS = {
 CLEAR = '"cache", "cookies", "storage"'
 
 FRAMES = "frame-ancestors 'none'"
+
+SANDBOX = "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads"
+
+PAGES = ("document", "embed", "frame", "iframe", "object")
+"""Values of Sec-Fetch-Dest for what the sandbox holds."""
+
+PASSIVE = ("audio", "font", "image", "manifest", "style", "track", "video")
+"""Values of Sec-Fetch-Dest for what a browser shows and never runs."""
+
+_RUNS = re.compile("html|xml|svg|script", re.IGNORECASE)
+"""Content types of what a page's script may ask for and put into the page, as htmx does."""
 
 
 def host_of(service: str, port: int) -> str:
@@ -47,9 +61,11 @@ def is_browser(asked: Mapping[str, str]) -> bool:
 
 
 def elsewhere(service: str, port: int, asked: dict[str, str], target: str) -> str | None:
-    """Where a browser is to go instead; None for one that is right, and for other programs.
+    """Return the URL to which a browser is sent instead, or None for one that is right and for
+    other programs.
 
-    asked: headers by name in small letters. Raises AccessError for what cannot be sent elsewhere.
+    asked: headers by name in small letters. Raises AccessError for a request that cannot be sent
+    elsewhere.
     """
     mode, own = asked.get("sec-fetch-mode"), host_of(service, port)
     if not is_browser(asked) or asked.get("host", "").lower() == own:
@@ -60,33 +76,59 @@ def elsewhere(service: str, port: int, asked: dict[str, str], target: str) -> st
     return f"http://{own}{target}"
 
 
-def kept_headers(
-    session: Session, answer: Answer, response: http.HttpResponse, *, worker: bool
-) -> list[tuple[str, str]]:
-    """The headers that go to the program. worker: a browser asks for a service worker's script.
+def is_sandboxed(asked: Mapping[str, str], own: str) -> bool:
+    """Return whether a page in the sandbox asks. Such a page has no origin, but its Referer names
+    its place, and no other site can say that. own: the service's origin, as `host_of` has it."""
+    foreign = asked.get("sec-fetch-site") == "cross-site" and asked.get("origin", "null") == "null"
+    return foreign and asked.get("referer", "").startswith(f"http://{own}/")
 
-    Waits up to CONFIRM_SECONDS for home where a cookie depends on it. Raises UnavailableError for a
-    service worker that home has not confirmed.
-    """
-    matters = worker or any(name.lower() == "set-cookie" for name, _ in response.headers)
-    confirmed = session.confirmed(answer, CONFIRM_SECONDS if matters else 0.0)
-    headers = [*response.headers, ("Content-Security-Policy", FRAMES)]
-    if confirmed:
-        return headers
-    if worker:
+
+def runs(asked: Mapping[str, str], response: http.HttpResponse) -> bool:
+    """Return whether a page with the origin of the service may run the answer."""
+    dest = asked.get("sec-fetch-dest", "")
+    if asked.get("service-worker") == "script":
+        return True
+    if asked.get("sec-fetch-site") != "same-origin" or dest in (*PAGES, *PASSIVE):
+        return False
+    kinds = [value for name, value in response.headers if name.lower() == "content-type"]
+    return dest != "empty" or not kinds or any(_RUNS.search(kind) for kind in kinds)
+
+
+def require_confirmed(session: Session, answer: Answer) -> None:
+    """Wait up to CONFIRM_SECONDS for home. Raise UnavailableError if it does not confirm."""
+    if not session.confirmed(answer, CONFIRM_SECONDS):
         raise UnavailableError(
-            "a service worker is installed only when home has confirmed its script",
-            why="it would outlive a false answer",
+            "a browser runs a script only when home has confirmed it",
+            why="what it leaves in the browser would outlive a false answer",
             fix="open the page again when home is in reach",
         )
+
+
+def kept_headers(
+    session: Session, answer: Answer, response: http.HttpResponse, asked: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return the headers that go to the program. asked: the request's headers by name in small
+    letters.
+
+    Waits up to CONFIRM_SECONDS for home if a cookie depends on it, or if a browser may run the
+    answer. Raises UnavailableError for a script that home has not confirmed. A long answer does not
+    wait: the caller calls `require_confirmed` before its last piece.
+    """
+    sets = any(name.lower() == "set-cookie" for name, _ in response.headers)
+    if runs(asked, response) and not answer.long:
+        require_confirmed(session, answer)
+    page = asked.get("sec-fetch-dest") in PAGES and not answer.long
+    headers = [*response.headers, ("Content-Security-Policy", FRAMES)]
+    if session.confirmed(answer, CONFIRM_SECONDS if sets or page else 0.0):
+        return headers
     kept = [(n, v) for n, v in headers if n.lower() not in {*KEPT_BY_BROWSERS, "set-cookie"}]
-    left_out = len(kept) < len(headers) and matters
-    withheld = [("X-Satchel-Withheld", "Set-Cookie")] if left_out else []
-    return [*kept, ("Cache-Control", "no-store"), *withheld]
+    withheld = [("X-Satchel-Withheld", "Set-Cookie")] if sets else []
+    policy = ("Content-Security-Policy", SANDBOX)
+    return [*kept, policy, ("Cache-Control", "no-store"), *withheld]
 
 
 class BrowserCacheReset:
-    """Says once after each quarantine that a browser is to clear what it has kept. Thread-safe."""
+    """Says once after each quarantine that a browser must clear its storage. Thread-safe."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -16,7 +16,17 @@ import threading
 from collections.abc import Iterator
 from typing import IO
 
-from client.fronts.origin import CLEAR, BrowserCacheReset, elsewhere, is_browser, kept_headers
+from client.fronts.origin import (
+    CLEAR,
+    BrowserCacheReset,
+    elsewhere,
+    host_of,
+    is_browser,
+    is_sandboxed,
+    kept_headers,
+    require_confirmed,
+    runs,
+)
 from client.session.answers import Answer
 from client.session.long_answer import LongAnswer
 from client.session.long_request import upload
@@ -95,6 +105,8 @@ class Proxy:
         if asked.authority is not None:
             named["host"] = asked.authority  # it counts instead (RFC 9112, 3.2.2)
         own = f"{service}.localhost" if service else "localhost"
+        if is_sandboxed(named, host_of(service, self.port)):
+            named = {k: v for k, v in named.items() if k not in ("origin", "sec-fetch-site")}
         refuse_other_sites(self.port, asked.method, lambda name: named.get(name.lower()), own)
         if not (asked.path.startswith("/") or (asked.path, asked.method) == ("*", "OPTIONS")):
             raise UsageError(f"{asked.path[:80]} is not a target at a service")
@@ -132,8 +144,7 @@ class Proxy:
             if answer.long:
                 stack.callback(answer.long.close)
             response = http.decode(answer.long.head() if answer.long else answer.payload)
-            worker = asked.named.get("service-worker") == "script"
-            headers = kept_headers(self._session, answer, response, worker=worker)
+            headers = kept_headers(self._session, answer, response, asked.named)
             if self._service and is_browser(asked.named) and self._clearing.due():
                 headers.append(("Clear-Site-Data", CLEAR))
             headers += [
@@ -142,8 +153,26 @@ class Proxy:
                 ("X-Satchel-Seconds", f"{answer.seconds:.6f}"),
                 ("X-Satchel-Stable", "yes" if answer.stable else "no"),
             ]
-            body = _rest(answer.long, response.body) if answer.long else response.body
+            body: bytes | Iterator[bytes] = response.body
+            if answer.long:
+                body = _rest(answer.long, response.body)
+                if runs(asked.named, response):
+                    body = self._confirmed(answer, body)
             asked.answer(response.status, headers, body, response.reason)
+
+    def _confirmed(self, answer: Answer, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield the pieces, the last one only if home confirms the answer: a browser runs nothing
+        of a script that breaks off. Raises ProgramGone."""
+        held = b""
+        for piece in pieces:
+            if held:
+                yield held
+            held = piece
+        try:
+            require_confirmed(self._session, answer)
+        except SatchelError as error:
+            raise ProgramGone(str(error)) from error
+        yield held
 
 
 def _call(session: Session, asked: HttpExchange, body: IO[bytes]) -> Answer:

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a surrogate's answer would leave in a browser, and what a browser would tell a surrogate."""
 
+import hashlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,9 +18,10 @@ from client.platform.limit import Limit
 from client.platform.settings import HOME
 from client.session.journal import Journal
 from client.session.session import Session
-from replay import Operation
+from replay import LongAnswerStart, Operation, Response
 from replay.adapters import http
 from satchel.ids import OperationNumber
+from tests.browser import driven
 from tests.client.replicas import InProcess
 from tests.client.test_proxy import respond
 from tests.needs import requires
@@ -96,7 +99,84 @@ def test_what_home_has_not_confirmed_leaves_nothing_in_a_browser(hotspot: Hotspo
     assert answer.headers.get_list("Cache-Control") == ["no-store"]
     assert answer.headers["X-Satchel-Withheld"] == "Set-Cookie"
     own = answer.headers.get_list("Content-Security-Policy")
-    assert own == ["script-src 'self'", "frame-ancestors 'none'"]
+    assert own[:2] == ["script-src 'self'", "frame-ancestors 'none'"]
+    (sandbox,) = own[2:]
+    assert sandbox.split()[0] == "sandbox"
+    assert "allow-same-origin" not in sandbox
+
+
+@pytest.mark.parametrize(
+    ("dest", "kind", "status"),
+    [
+        *[("document", "text/html", 200), ("iframe", "image/svg+xml", 200)],
+        *[("script", "text/javascript", 503), ("sharedworker", "text/javascript", 503)],
+        *[("empty", "text/html; charset=utf-8", 503), ("empty", "application/json", 200)],
+        *[("image", "image/svg+xml", 200), ("style", "text/css", 200)],
+    ],
+)
+def test_what_may_run_in_the_origin_of_the_service_waits_for_home(
+    hotspot: Hotspot, dest: str, kind: str, status: int
+) -> None:
+    hotspot.home.gate.clear()
+    hotspot.headers = (f"Content-Type: {kind}",)
+    asked = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": dest}
+    answer = hotspot.get(**asked)
+    assert answer.status_code == status
+    assert status != 200 or "sandbox" in answer.headers["Content-Security-Policy"]
+    hotspot.home.gate.set()
+    assert eventually(lambda: hotspot.session.provisional.count == 0)
+    answer = hotspot.get(**asked)
+    assert answer.status_code == 200
+    waits = status == 503 or dest in ("document", "iframe")
+    assert not (waits and "sandbox" in answer.headers["Content-Security-Policy"])
+
+
+class Streamed(InProcess):
+    """Answers at length: in pieces, and its digest at the end."""
+
+    body = respond("200 OK", b"x" * (1 << 20), "Content-Type: text/javascript")
+
+    def execute(self, operations: Sequence[Operation]) -> Iterator[Any]:  # type: ignore[override]
+        for operation in operations:
+            self.gate.wait(20)
+            yield LongAnswerStart(operation.number)
+            self.last = operation.number
+            yield Response(operation.number, b"", said=hashlib.sha256(self.body).digest())
+
+    def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
+        return self.body[after : after + length], after + length >= len(self.body)
+
+
+@pytest.mark.parametrize("home_is_there", [True, False])
+def test_a_long_script_ends_only_when_home_has_ended_it_too(
+    hotspot: Hotspot, home_is_there: bool
+) -> None:
+    """A browser runs nothing of a script that breaks off."""
+    for name in (HOME, "a"):
+        hotspot.session.drop(name)
+        replica = Streamed(name)
+        if name == HOME and not home_is_there:
+            replica.gate.clear()
+            hotspot.home = replica
+        hotspot.session.add(replica, OperationNumber(0))
+    asked = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "script"}
+    if home_is_there:
+        assert len(hotspot.get(**asked).content) == 1 << 20
+    else:
+        with pytest.raises(httpx.RemoteProtocolError):
+            hotspot.get(**asked)
+
+
+def test_a_page_in_the_sandbox_gets_its_pictures_and_no_other_site_does(hotspot: Hotspot) -> None:
+    """It has no origin; its Referer says whose it is, and no other site can say that."""
+    asked = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+    page = f"http://{hotspot.own['Host']}/page"
+    assert hotspot.get(**asked, Referer=page).status_code == 200
+    assert hotspot.get(**asked, Referer=page, Origin="null").status_code == 200
+    for other in ("http://other.example/", f"http://{hotspot.own['Host']}.example/", ""):
+        assert hotspot.get(**asked, Referer=other).status_code == 403
+    foreign = {"Referer": page, "Origin": "http://other.example"}
+    assert hotspot.get(**asked, **foreign).status_code == 403
 
 
 def test_what_home_has_confirmed_is_the_service_s_own(hotspot: Hotspot) -> None:
@@ -138,6 +218,75 @@ def test_a_browser_comes_to_the_service_s_own_origin_and_programs_as_they_like(
     assert hotspot.requests == []
     assert hotspot.get(Host=f"127.0.0.1:{hotspot.proxy.port}").status_code == 200
     assert hotspot.get(Host=f"other.localhost:{hotspot.proxy.port}").status_code == 403
+
+
+LEAVES = """
+const leave = () => {
+  const tries = [
+    () => { document.cookie = 'lie=1; max-age=31536000'; },
+    () => localStorage.setItem('lie', 1),
+    () => sessionStorage.setItem('lie', 1),
+    () => indexedDB.open('lie'),
+    () => caches.open('lie'),
+    () => navigator.serviceWorker.register('/lie.js'),
+  ];
+  for (const one of tries) { try { Promise.resolve(one()).catch(() => 0); } catch (refused) {} }
+};
+leave();
+setInterval(leave, 20);
+document.title = 'it runs';
+"""
+
+LEFT = """
+const tell = arguments[0];
+(async () => tell([
+  document.cookie, localStorage.length, (await indexedDB.databases()).length,
+  (await caches.keys()).length, (await navigator.serviceWorker.getRegistrations()).length,
+]))();
+"""
+
+
+@pytest.mark.nightly
+@requires("chromium", "chromedriver", "curl")
+@pytest.mark.parametrize("where", ["a page", "a script"])
+def test_chromium_keeps_nothing_of_a_script_in_a_lie(
+    hotspot: Hotspot, tmp_path: Path, where: str
+) -> None:
+    """The lie stays open in one window, and tries again whatever is cleared."""
+    page = respond("200 OK", b"<p>page</p><script src=/x.js></script>", "Content-Type: text/html")
+    lie = b"<p>lie</p><script>" + LEAVES.encode() + b"</script>"
+
+    def say(operation: Operation, truth: bool) -> bytes:
+        said = page
+        if b"x.js" in operation.payload:
+            said = respond(
+                "200 OK", b"" if truth else LEAVES.encode(), "Content-Type: text/javascript"
+            )
+        elif where == "a page" and not truth:
+            said = respond("200 OK", lie, "Content-Type: text/html")
+        return http.normalise(said, operation)
+
+    hotspot.home.says = lambda operation: say(operation, True)
+    hotspot.near.says = lambda operation: say(operation, False)
+    url = f"http://{hotspot.own['Host']}/"
+    with driven(tmp_path, (600, 400)) as browser:
+        if where == "a page":
+            hotspot.home.gate.clear()
+            browser.goes_to(url)
+            assert eventually(lambda: browser.says("return document.title") == "it runs")
+            hotspot.home.gate.set()
+        else:
+            hotspot.near.says, lies = hotspot.home.says, hotspot.near.says
+            hotspot.near.says = lambda operation: (
+                lies(operation) if b"x.js" in operation.payload else say(operation, True)
+            )
+            browser.goes_to(url)
+        assert eventually(lambda: hotspot.session.tally.quarantined == 1)
+        browser.opens_window()
+        browser.goes_to(url)
+        assert browser.says("return document.querySelector('p').textContent") == "page"
+        browser.goes_to(url)  # the first answer cleared everything; the lie tries again
+        assert browser.says(LEFT, "async") == ["", 0, 0, 0, 0]
 
 
 @pytest.mark.nightly
