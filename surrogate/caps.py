@@ -25,6 +25,7 @@ class TenantCaps:
                    have ended goes first, and no other tenant's chunks for it
     requests:      answered at once; those beyond wait for one of its own
     connections:   open at once; those beyond wait, too
+    doors:         links at once, each with a door of about 14 MiB
     body_mib:      bodies of requests on their way or in work together; more are refused
     day_mib:       bytes a day, fetched for it and through its socket; beyond that all is ended and
                    refused until the day is over
@@ -39,6 +40,7 @@ class TenantCaps:
     cache_percent: int = 50
     requests: int = 8
     connections: int = 32
+    doors: int = 8
     body_mib: int = 256
     day_mib: int = 32768
     hours: float = 12.0

@@ -10,6 +10,7 @@ on then, and the next time it has another socket.
 from __future__ import annotations
 
 import logging
+import resource
 import secrets
 import threading
 import time
@@ -29,7 +30,14 @@ IDLE_SECONDS = 120.0
 IDLE_CHECK_SECONDS = 5.0
 
 MOST = 128
-"""Sockets that are open at once."""
+"""Sockets that are open at once, where the process may have enough descriptors."""
+
+CONNECTION_DESCRIPTORS = 3
+"""Of a connection: itself, and a file each for a large request and a large answer."""
+
+CONNECTIONS_PART = 2
+"""Connections of tenants take at most one part in so many of the descriptors. The rest is for
+machines and their sources."""
 
 GRACE_SECONDS = 1.0
 """What a request has that is under way when its tenant is ended."""
@@ -51,6 +59,7 @@ class TenantSockets:
         for left in self._folder.glob("*.sock"):
             left.unlink(missing_ok=True)
         self._idle_seconds = idle_seconds
+        self._most = min(MOST, _affordable(host.settings.tenant))
         self._lock = threading.Lock()
         self._open: dict[str, _Open] = {}
         self._closing = threading.Event()
@@ -106,10 +115,10 @@ class TenantSockets:
         self._thread.join()
 
     def _serve(self, tenant: Tenant) -> Server:
-        if len(self._open) >= MOST:
+        if len(self._open) >= self._most:
             raise CapReached(
                 f"{self._host.name} serves no more tenants at once",
-                why=f"{MOST} are connected",
+                why=f"{self._most} are connected",
                 fix="try again later, or use another surrogate",
             )
         return serve(
@@ -134,6 +143,12 @@ class TenantSockets:
                 ]
             for found in idle:
                 found.server.close()
+
+
+def _affordable(caps: TenantCaps) -> int:
+    """How many tenants may have all their connections at once."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, allowed // CONNECTIONS_PART // (CONNECTION_DESCRIPTORS * caps.connections))
 
 
 def intake_of(caps: TenantCaps) -> Intake:

@@ -111,6 +111,7 @@ if TYPE_CHECKING:
         Statement,
     )
     from wire.link.door import API, Names, NoSuchStream, ask_daemon, open_door
+    from wire.link.door_places import TooManyDoors, take_door_place
     from wire.link.links import SELDOM_SECONDS, Link, Links
     from wire.link.openssh import Lane, SshHost
     from wire.link.peers import Peer
@@ -259,6 +260,7 @@ __all__ = [
     "Statement",
     "StreamPort",
     "TimedSpan",
+    "TooManyDoors",
     "TouchReport",
     "Upstream",
     "View",
@@ -311,6 +313,7 @@ __all__ = [
     "sshd_snippet",
     "streamed",
     "surrogates_here",
+    "take_door_place",
     "takes",
     "verify_signer",
 ]

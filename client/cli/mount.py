@@ -10,6 +10,7 @@ import click
 
 from client.platform.settings import ClientSettings
 from client.shares import journals, parking, serve_mount, share_way
+from satchel.readiness import allow_descriptors
 from shares.mount import (
     MountedShare,
     Ready,
@@ -66,6 +67,7 @@ def command(
     mountpoint = Path(place).absolute()
 
     def serve(ready: Ready) -> None:
+        allow_descriptors()
         settings.make_folders()
         with share_way(settings) as way:
             mounted = MountedShare(

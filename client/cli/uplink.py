@@ -16,6 +16,7 @@ import click
 from client.platform.settings import ClientSettings
 from console import json_option, serve_until_signal, show
 from satchel.errors import NotFoundError, SatchelError
+from satchel.readiness import allow_descriptors
 
 COLUMNS = ("number", "state", "service", "path", "size", "waited", "why", "copy")
 CONTROL_THREADS = 4
@@ -51,6 +52,7 @@ def serve_(settings: ClientSettings, as_json: bool) -> None:
         raise NotFoundError(
             "uplink has no service", fix="add one to client.toml: [uplink.services.NAME]"
         )
+    allow_descriptors()
     settings.make_folders()
     with contextlib.ExitStack() as links:
         home, power = None, links.enter_context(Power(settings.later_waits))

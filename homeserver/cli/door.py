@@ -12,7 +12,10 @@ from homeserver.cli.context import Context
 from homeserver.settings import HomeSettings
 from satchel.names import check_name
 from satchel.paths import call_socket, edge_sockets
-from wire import API, NoSuchStream, ask_daemon, open_door
+from wire import API, NoSuchStream, ask_daemon, open_door, take_door_place
+
+MOST = 64
+"""Doors of all clients together."""
 
 
 @click.command("door")
@@ -20,6 +23,7 @@ from wire import API, NoSuchStream, ask_daemon, open_door
 def command(context: Context) -> None:
     """Be the door that sshd opens for a client's key. It carries the streams of
     a link over standard input and output, and is of no use at a terminal."""
+    take_door_place(context.settings.run / "doors", "", MOST, "all clients together")
     open_door(lambda name: _place(context.settings, name))
 
 

@@ -22,6 +22,7 @@ from homeserver.shares import ShareRegistry, Shares
 from hypervisor import QemuDriver, choose_driver
 from sandbox import let_cells_read
 from satchel.errors import ConflictError
+from satchel.readiness import allow_descriptors
 from uplink.helper import ServiceHelpers
 from wire import metrics_app, serve
 
@@ -37,6 +38,7 @@ logger = logging.getLogger(__name__)
 @click.pass_obj
 def command(context: Context, launches: tuple[str, ...], web: int | None, as_json: bool) -> None:
     """Run the home server until Ctrl-C. Its replicas end with it."""
+    allow_descriptors()
     context.require_own_store()
     settings = context.settings
     if context.serving:

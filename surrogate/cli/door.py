@@ -15,7 +15,7 @@ from satchel.errors import UnavailableError
 from satchel.names import check_name
 from surrogate.operator import credentials
 from surrogate.settings import SurrogateSettings
-from wire import API, NoSuchStream, ask_daemon, open_door
+from wire import API, NoSuchStream, ask_daemon, open_door, take_door_place
 
 
 @click.command("door")
@@ -34,6 +34,7 @@ def command(settings: SurrogateSettings, guest: str | None) -> None:
 
         found = visitor(os.environ)
         guest, until = found.identity, found.until
+    take_door_place(settings.run / "doors", guest, settings.tenant.doors, "tenant.doors")
     way = _Way(settings, guest)
     open_door(way.place, lambda: Path(way.admitted()["forwarded"]), until)
 

@@ -17,6 +17,7 @@ from console import json_option, leave_terminal, note, serve_until_signal, show,
 from hypervisor import QemuDriver, choose_driver
 from sandbox import let_cells_read
 from satchel.errors import ConflictError
+from satchel.readiness import allow_descriptors
 from surrogate.announcer import announcement
 from surrogate.api import MAX_BODY, body_limit
 from surrogate.host import Host
@@ -42,6 +43,7 @@ def command(settings: SurrogateSettings, web: int | None, as_json: bool) -> None
 
     After SIGHUP, or if it is killed, the replicas continue, and the next surrogate takes them over.
     """
+    allow_descriptors()
     _require_own(settings)
     for folder in (settings.run, settings.forwarded):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
