@@ -70,8 +70,8 @@ class TenantSockets:
         self._thread.start()
 
     def open(self, tenant: Tenant) -> Path:
-        """Where that tenant's API is, from now on if it was nowhere. Raises CapReached where too
-        many are open, StateError while the daemon ends."""
+        """Return the socket of the tenant's API, and open it if it is closed. Raises CapReached if
+        too many are open, StateError while the daemon ends."""
         with self._lock:
             if self._closing.is_set():
                 raise StateError(f"{self._host.name} is being stopped")
@@ -152,5 +152,5 @@ def _affordable(caps: TenantCaps) -> int:
 
 
 def intake_of(caps: TenantCaps) -> Intake:
-    """What the server of a tenant's API takes of requests."""
+    """Return the limits of the server of a tenant's API."""
     return Intake(caps.connections, caps.body_mib << 20, body_limit)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""How many doors there may be at once, of one identity and of a host.
+"""A cap of the doors of one identity, and of all doors of a host.
 
 Each door is a process of about 14 MiB. It takes a byte of a file by a lock of fcntl(2), which the
 kernel gives back when the process ends, however that happens.
@@ -46,7 +46,7 @@ def take_door_place(folder: Path, identity: str, most: int, setting: str) -> Non
 
 
 def most_doors() -> int:
-    """Of all keys together, by the memory of this host."""
+    """Return the cap of all keys together. It follows from the memory of this host."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(16, memory // MEMORY_PART // DOOR_BYTES)
 
