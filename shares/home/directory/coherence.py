@@ -215,6 +215,10 @@ class Coherence:
                 return
         self._take(HOME, file, lambda: self._blocks.accept(file), 0, UNCUT)
 
+    def gather(self, session: NodeSession, file: FileId) -> None:
+        """Take all content of the file from the nodes, and give it back. Waits."""
+        self._take(session.node, file, lambda: None, 0, UNCUT)
+
     # What home asks itself.
 
     def fetch_attributes(self, file: FileId) -> None:

@@ -14,7 +14,7 @@ from shares.home.directory.marks import MarkedFiles
 from shares.home.directory.promises import Promises
 from shares.home.nodes.session import NodeSession
 from shares.home.storage.block_store import BlockStore
-from shares.home.storage.tree import Tree
+from shares.home.storage.tree import SET_IDS, Tree
 from shares.node import Attributes, Changes
 from shares.protocol import BLOCK, HOME, FileId, NodeId
 
@@ -111,6 +111,8 @@ class FileAttributes:
         return self.settled(session, file) or changed
 
     def _change(self, session: NodeSession, file: FileId, changes: Changes) -> Attributes:
+        if (changes.mode or 0) & SET_IDS and stat.S_ISREG(self._tree.attributes(file).mode):
+            self._coherence.gather(session, file)  # content that comes later clears the bits
         times_or_size = (changes.size, changes.accessed, changes.modified) != (None, None, None)
         if times_or_size and stat.S_ISREG(self._tree.attributes(file).mode):
             with self._coherence.lock:

@@ -160,6 +160,7 @@ class BlockStore:
         end = min(offset + length, self._extent(file).size)
         if end <= offset:
             return
+        self._tree.take_privileges(file)
         try:
             self._tree.at(file, lambda path: allocate(path, mode, offset, end - offset))
         except OSError:

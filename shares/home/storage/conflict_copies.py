@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import stat
 from collections import deque
 from dataclasses import dataclass
 
@@ -110,7 +109,7 @@ class ConflictCopies:
         """Make a copy of the file beside it, and open it."""
         folder, name = self._tree.former_place(file) or (ROOT, b"file-%x" % file)
         like = self._tree.attributes(file)
-        about = (stat.S_IMODE(like.mode), like.uid, like.gid)
+        about = (like.mode & 0o777, like.uid, like.gid)
         for attempt in range(ATTEMPTS):
             wanted = conflict_name(name, who, attempt)
             try:

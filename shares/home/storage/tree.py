@@ -52,6 +52,8 @@ NAME_LIMIT = 255
 FORMER_KEPT = 4096
 """Names that other programs have taken from files, by file."""
 
+SET_IDS = stat.S_ISUID | stat.S_ISGID
+
 _PERMISSIONS, _NOW = 0o7777, -1
 T = TypeVar("T")
 
@@ -142,6 +144,11 @@ class Tree:
                 return as_owner(fd_path(descriptor), act)
             finally:
                 self._own_change(file, descriptor)
+
+    def take_privileges(self, file: FileId) -> None:
+        """Clear the set-ID bits of a file, because a node is changing its content."""
+        with self._lock, self._at(file) as descriptor:
+            self._disarm(file, descriptor, status(descriptor))
 
     def read_link(self, file: FileId) -> bytes:
         with self._lock, self._at(file) as descriptor:
@@ -371,7 +378,9 @@ class Tree:
         with self._lock:
             descriptor = self._writing(file)
             view = memoryview(data)
-            size = max(status(descriptor).size, offset + len(data))
+            now = status(descriptor)
+            self._disarm(file, descriptor, now)
+            size = max(now.size, offset + len(data))
             try:
                 while view:
                     written = os.pwrite(descriptor, view, offset)
@@ -385,7 +394,9 @@ class Tree:
         """Give a file this size and these times."""
         with self._lock:
             try:
-                if status(self._file(file).descriptor).size != extent.size:
+                now = status(self._file(file).descriptor)
+                if now.size != extent.size:
+                    self._disarm(file, self._writing(file), now)
                     os.ftruncate(self._writing(file), extent.size)
                 os.utime(self._file(file).descriptor, ns=(extent.accessed, extent.modified))
             finally:
@@ -671,7 +682,16 @@ class Tree:
             raise _error(errno.EISDIR)
         descriptor = self._file(file).descriptor
         _require_writable(descriptor)
+        self._disarm(file, descriptor, now)
         os.ftruncate(descriptor, size)
+
+    def _disarm(self, file: FileId, descriptor: int, now: FileStatus) -> None:
+        """Clear set-ID bits before content changes, as the kernel does unless home is root's.
+        Nodes are notified."""
+        if privileged(now.mode):
+            with suppress(PermissionError):  # another user's: then the kernel clears them
+                Path(fd_path(descriptor)).chmod(stat.S_IMODE(now.mode) & ~SET_IDS)
+            self.noticed(file)
 
     def _own(self, folder: int, descriptor: int, mode: int | None, uid: int, gid: int) -> None:
         """Give a new file to who made it, where home may; home's own umask counts for nothing."""
@@ -697,6 +717,11 @@ class Tree:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+def privileged(mode: int) -> bool:
+    """Return whether that is a regular file with a set-user-ID or set-group-ID bit."""
+    return stat.S_ISREG(mode) and bool(mode & SET_IDS)
 
 
 def _attributes(file: FileId, now: FileStatus) -> Attributes:

@@ -96,7 +96,7 @@ class Conflicts:
     def _copy(self, refused: RefusedContent, now: Attributes | None) -> bytes | None:
         folder, path = refused.name or (ROOT, b"file-%x" % refused.file)
         above, _, name = path.rpartition(b"/")
-        mode = stat.S_IMODE(now.mode) if now else 0o644
+        mode = now.mode & 0o777 if now else 0o644
         # Whose the file is: that mode may let nobody else read the copy.
         owner = (now.uid, now.gid) if now else (os.getuid(), os.getgid())
         plain = refused.new and now is None

@@ -201,3 +201,28 @@ def test_a_change_of_the_status_has_its_time(mounts: list[Path]) -> None:
 
 def same_status(one: Path, two: Path) -> bool:
     return one.stat().st_ctime_ns == two.stat().st_ctime_ns
+
+
+def test_set_id_bits_end_with_a_write_and_not_before(world: Mounts) -> None:
+    """Mounts showed bits that home had cleared, and content that came after a chmod cleared them,
+    as with tar."""
+    places = [place / "file" for place in (world.mount(), world.mount(), world.root)]
+    one, two, home = places
+    content = os.urandom(300_000)
+    with one.open("w+b", buffering=0) as mine:
+        for writer in (one, two, one):
+            os.pwrite(mine.fileno(), content, 0)
+            os.fchmod(mine.fileno(), 0o6755)
+            os.fsync(mine.fileno())
+            assert [mode(place) for place in places] == [0o6755] * 3
+            with writer.open("r+b", buffering=0) as file:
+                assert mode(home) == 0o6755
+                os.pwrite(file.fileno(), content, 0)
+                os.fsync(file.fileno())
+            assert mode(home) == 0o755
+            assert eventually(lambda: mode(one) == mode(two) == 0o755)
+    assert home.read_bytes() == content
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o7777
