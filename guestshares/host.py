@@ -30,6 +30,9 @@ from shares.fuse import RelayedSession
 from shares.node import Attributes, Changes, DirEntry, Handle, Member, Operations
 from shares.protocol import FileId
 
+PERMISSIONS, SET_IDS = 0o777, 0o6000
+"""The bits of a mode that a guest may set, and those of programs with another user's rights."""
+
 SETTLE_SECONDS = 20.0
 """How long a checkpoint waits for what the guest has asked of its shares."""
 
@@ -175,7 +178,7 @@ class GuestOperations:
     asks follows from what its programs do, and nobody has to tell it what others change.
 
     Files that it makes belong to whoever owns the folder, and it gives no file away: its users are
-    not home's. Whatever is not here is as in the tree itself.
+    not home's. Modes have the bits of 0777. Whatever is not here is as in the tree itself.
     """
 
     def __init__(self, tree: Operations) -> None:
@@ -200,15 +203,20 @@ class GuestOperations:
             if changes.uid not in (None, now.uid) or changes.gid not in (None, now.gid):
                 raise OSError(errno.EPERM, os.strerror(errno.EPERM))
             changes = dataclasses.replace(changes, uid=None, gid=None)
+        if changes.mode is not None:
+            changes = dataclasses.replace(changes, mode=changes.mode & PERMISSIONS)
         return dataclasses.replace(self._tree.change(file, changes, handle), valid=0.0)
 
     def make_folder(self, parent: FileId, name: bytes, mode: int, uid: int, gid: int) -> DirEntry:
-        return _unkept(self._tree.make_folder(parent, name, mode, *self._owner(parent)))
+        plain = mode & PERMISSIONS
+        return _unkept(self._tree.make_folder(parent, name, plain, *self._owner(parent)))
 
     def make_link(self, parent: FileId, name: bytes, target: bytes, uid: int, gid: int) -> DirEntry:
         return _unkept(self._tree.make_link(parent, name, target, *self._owner(parent)))
 
     def link(self, file: FileId, parent: FileId, name: bytes) -> DirEntry:
+        if self._tree.attributes(file, None).mode & SET_IDS:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         return _unkept(self._tree.link(file, parent, name))
 
     def open(self, file: FileId, flags: int) -> Handle:
@@ -217,7 +225,8 @@ class GuestOperations:
     def create(
         self, parent: FileId, name: bytes, mode: int, flags: int, uid: int, gid: int
     ) -> tuple[DirEntry, Handle]:
-        entry, handle = self._tree.create(parent, name, mode, flags, *self._owner(parent))
+        plain = mode & PERMISSIONS
+        entry, handle = self._tree.create(parent, name, plain, flags, *self._owner(parent))
         return _unkept(entry), _direct(handle)
 
     def entries(self, folder: FileId) -> list[DirEntry]:

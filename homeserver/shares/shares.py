@@ -185,8 +185,9 @@ class Shares:
     def welcome(
         self, hello: bytes, admit: Callable[[JoinRequest], JoinRequest], open_channel: Open
     ) -> tuple[bytes, Channel | None, int]:
-        """A node that comes by another socket than the owner's; as `NodeRegistry.welcome`."""
-        return self._reception.welcome(hello, admit, open_channel)
+        """Let a stranger's node join, which comes by another socket than the owner's. As
+        `NodeRegistry.welcome`."""
+        return self._reception.welcome(hello, admit, open_channel, stranger=True)
 
     def end_node(self, share: str, node: int, why: str, *, handed_over: bool = False) -> None:
         """Go on without that node, if it is there: what it had is home's, with what the write log

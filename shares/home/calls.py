@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from satchel.errors import IntegrityError
 from shares.context import Succession
+from shares.home.directory.strangers import Strangers
 from shares.home.nodes.session import NodeSession
 from shares.home.share import Share
 from shares.node import SUCCESSIONS, Call, Hub, LeaseGrant, codec
@@ -47,6 +48,20 @@ def _numbered(act: Callable[Concatenate[NodeId, P], R]) -> Callable[Concatenate[
         return act(session.node, *arguments, **named)
 
     return done
+
+
+def _of_strangers(calls: Strangers) -> dict[str, _Answer]:
+    return dict(
+        (
+            _entry(Hub.change, calls.change),
+            _entry(Hub.create, calls.create),
+            _entry(Hub.link, calls.link),
+            _entry(Hub.make, calls.made_ahead),
+            _entry(Hub.make_again, calls.made_again),
+            _entry(Hub.make_folder, calls.make_folder),
+            _entry(Hub.make_link, calls.make_link),
+        )
+    )
 
 
 class HomeCalls:
@@ -90,6 +105,7 @@ class HomeCalls:
                 _entry(Hub.written, files.written),
             )
         )
+        self._of_strangers = self._table | _of_strangers(share.strangers)
 
     def _beat(self, session: NodeSession, since: float) -> LeaseGrant:
         return LeaseGrant(self._share.lease, self._share.lost_since(since))
@@ -104,9 +120,10 @@ class HomeCalls:
         try:
             if codec.is_call(payload):
                 name, values = codec.decode_call(payload)
-                if name not in self._table:
+                table = self._of_strangers if session.stranger else self._table
+                if name not in table:
                     raise IntegrityError("unknown call of a node", why=name)
-                reply(self._table[name](session, values))
+                reply(table[name](session, values))
                 return
             message = codec.decode(payload)
             size = len(getattr(message, "data", b""))

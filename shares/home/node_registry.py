@@ -82,15 +82,18 @@ class NodeRegistry:
         hello: bytes,
         admit: Callable[[JoinRequest], JoinRequest] = lambda join: join,
         open_channel: Open | None = None,
+        *,
+        stranger: bool = False,
     ) -> tuple[bytes, Channel | None, int]:
         """From a node's hello: the one in return; with it the conversation, unless the node is
         refused, and how many of its payloads the node has taken. admit: raises OSError for a node
-        that may not join here, or says as what it may; open_channel: for a new conversation."""
+        that may not join here, or says as what it may; open_channel: for a new conversation;
+        stranger: the node is not a program of the owner's."""
         try:
             join = admit(JoinRequest.unpack(hello))
             check_name(join.name, "node")
             share = self._find(join.share)
-            session = self._session(share, join, open_channel or self._open_channel)
+            session = self._session(share, join, open_channel or self._open_channel, stranger)
         except OSError as error:
             return codec.encode_refusal(error), None, 0
         except SatchelError as error:
@@ -99,7 +102,9 @@ class NodeRegistry:
         session.heard = time.monotonic()
         return joined.pack(), session.channel, join.received
 
-    def _session(self, share: Share, join: JoinRequest, open_channel: Open) -> NodeSession:
+    def _session(
+        self, share: Share, join: JoinRequest, open_channel: Open, stranger: bool
+    ) -> NodeSession:
         """The conversation that goes on, or a new one. Raises OSError for the node."""
         with self._lock:
             node = self._number(join)
@@ -123,6 +128,7 @@ class NodeRegistry:
                 open_channel=open_channel,
                 perform=HomeCalls(share).perform,
                 grace=share.grace,
+                stranger=stranger,
             )
             share.join(session)
             if token not in self._known:

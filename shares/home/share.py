@@ -24,6 +24,7 @@ from shares.home.directory.namespace import Namespace
 from shares.home.directory.open_files import OpenFiles
 from shares.home.directory.outside import OutsideChanges
 from shares.home.directory.promises import Promises
+from shares.home.directory.strangers import Strangers
 from shares.home.nodes.detector import LEASES, MARGIN, FaultDetector
 from shares.home.nodes.grace import Grace
 from shares.home.nodes.session import NodeSession
@@ -121,6 +122,7 @@ class Share:
         self.creations = Creations(
             described, tree, self.promises, self.grace, self.coherence, self.files, self.names
         )
+        self.strangers = Strangers(tree, self.names, self.creations, self.attributes)
 
     def _names_may_be_old(self) -> bool:
         return self.record.relaxed >= self.lease

@@ -125,7 +125,7 @@ class Namespace:
         if self._described().log == "sync" or not self._promises.own(session, folder):
             return None
         try:  # as the owner's now: who changes the folder calls it back
-            return OwnFolder(folder, *self._tree.whose(folder))
+            return OwnFolder(folder, *self._tree.whose(folder, stranger=session.stranger))
         except OSError:
             return None
 

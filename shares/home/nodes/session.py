@@ -62,10 +62,13 @@ class NodeSession:
         open_channel: Open,
         perform: Callable[[NodeSession, bytes, Callable[[bytes], None]], None],
         grace: Grace,
+        stranger: bool = False,
     ) -> None:
         """perform: does what the node asks and hands over the answer (HomeCalls.perform); it is
-        called for messages about blocks in the order of their arrival."""
+        called for messages about blocks in the order of their arrival. stranger: the node is not a
+        program of the owner's."""
         self.node = node
+        self.stranger = stranger
         self.name = name
         self.token = token
         self.conversation = conversation

@@ -315,14 +315,16 @@ class Tree:
                 os.utime(fd_path(folder), ns=(status(folder).accessed, making.moment))
             return entry
 
-    def whose(self, folder: FileId) -> tuple[int | None, int | None]:
-        """User and group of files that are made in the folder; None: who makes them. Raises OSError
-        where home may make none."""
+    def whose(self, folder: FileId, *, stranger: bool) -> tuple[int | None, int | None]:
+        """Return user and group of files that are made in the folder; None: who makes them. A
+        stranger's are the folder's. Raises OSError where home may make none."""
         with self._lock:
             descriptor = self._folder(folder)
             if not os.access(fd_path(descriptor), os.W_OK | os.X_OK):
                 raise _error(errno.EACCES)
             now, root = status(descriptor), os.geteuid() == 0
+            if root and stranger:
+                return now.uid, now.gid
             group = now.gid if now.mode & stat.S_ISGID else None if root else os.getegid()
             return None if root else os.geteuid(), group
 
