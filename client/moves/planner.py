@@ -106,6 +106,11 @@ class Planner:
         self._home = home
         self._surrogates = surrogates
         self._history = History.of(settings.state, service)
+        self._refused: set[str] = set()
+
+    def refuse_hand_overs(self, surrogate: str) -> None:
+        """Plan no hand-over from that surrogate in this session."""
+        self._refused.add(surrogate)
 
     def plan(
         self, surrogate: str, checkpoint: Manifest, *, media: bool, route: Route | None = None
@@ -155,7 +160,8 @@ class Planner:
             manifest = verified(self._service, *self._home.checkpoint(), HOME, signers)
             return Begin(manifest, time.monotonic() - began)
         needs = {
-            Route.HANDOVER: "no surrogate has a replica that takes part and keeps state",
+            Route.HANDOVER: "no surrogate that may hand over has a replica that takes part and "
+            "keeps state",
             Route.FRESH: "it needs home, and a service that keeps state",
         }
         what = f"{self._service} cannot go there by {route.value}"
@@ -241,7 +247,7 @@ class Planner:
         if not self._session.stateful:
             return []
         there = dict(self._surrogates)  # one may be ended meanwhile
-        feeds = [self._session.feed(name) for name in there]
+        feeds = [self._session.feed(name) for name in there if name not in self._refused]
         joined = [f for f in feeds if f and _takes_part(f, silent=silent)]
         return [there[f.name] for f in sorted(joined, key=lambda feed: -feed.cursor)]
 

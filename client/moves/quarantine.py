@@ -5,6 +5,10 @@
 It is in quarantine from that answer on: see client.session.session. Here the evidence is kept, the
 user told in one line, and another replica brought up in its place from the checkpoint: RESTARTS
 times, until somebody moves there again.
+
+A machine that was handed over may have been false before it came. Nobody but its surrogates has
+seen it, so nothing is proved against the one that runs it. The case counts for the first giver,
+and no giver of it hands over again in this session.
 """
 
 from __future__ import annotations
@@ -35,9 +39,11 @@ RESTARTS = 2
 
 @dataclass(frozen=True)
 class QuarantineRecord:
-    """A replica that answered `operation` otherwise than home. evidence: its folder, None where it
-    could not be kept; restarted: whether another one came up in its place, None while that is
-    under way."""
+    """A replica that answered `operation` otherwise than home, or the first giver of its machine.
+
+    evidence: its folder, None if it could not be kept; restarted: whether another one came up in
+    its place, None while that is under way.
+    """
 
     surrogate: str
     replica: ReplicaId
@@ -87,22 +93,30 @@ class Quarantine:
         """Keep the evidence, tell the user in one line, bring up another replica if it may be."""
         with self._replicas.changing:
             case, name = self._keep_evidence(endpoint, divergence), endpoint.name
-            restarted = False
+            for giver in endpoint.givers:
+                self._replicas.planner.refuse_hand_overs(giver.name)
+            restarted, free = False, bool(endpoint.givers)
             if not self._replicas.closing and self._replicas.at(name) is endpoint:
-                again = self._restarts[name] < RESTARTS
+                again = free or self._restarts[name] < RESTARTS
                 logger.error(
-                    "%s: the replica at %s answered operation %d otherwise than home and is in "
+                    "%s: the replica at %s%s answered operation %d otherwise than home and is in "
                     "quarantine; evidence: %s; %s",
-                    *(self._service, name, case.operation, case.evidence or "none could be kept"),
+                    *(
+                        self._service,
+                        name,
+                        f", which {case.surrogate} handed over," if free else "",
+                    ),
+                    *(case.operation, case.evidence or "none could be kept"),
                     _whether_again(again),
                 )
-                restarted = self._restart(name)
+                restarted = self._restart(name, free=free)
             self._cases[self._cases.index(case)] = replace(case, restarted=restarted)
 
-    def _restart(self, name: str) -> bool:
-        """Whether a replica there has joined again."""
-        while self._restarts[name] < RESTARTS:
-            self._restarts[name] += 1
+    def _restart(self, name: str, *, free: bool) -> bool:
+        """Whether a replica there has joined again. free: the first attempt does not count."""
+        while free or self._restarts[name] < RESTARTS:
+            self._restarts[name] += not free
+            free = False
             try:
                 self._replicas.bring_up(name, use_media=name not in self._replicas.without_media)
                 return True
@@ -129,6 +143,7 @@ class Quarantine:
             operation=divergence.asked or self._journal.get(number),
             divergence=divergence,
             proof=proof,
+            givers=tuple(giver.name for giver in endpoint.givers),
         )
         try:
             place = str(self._evidence.keep(found))
@@ -136,7 +151,8 @@ class Quarantine:
             logger.warning("evidence cannot be kept: %s", error)
         if proof:
             self._count(endpoint.name)
-        case = QuarantineRecord(endpoint.name, endpoint.replica, number, place)
+        counts = endpoint.givers[0] if endpoint.givers else endpoint
+        case = QuarantineRecord(counts.name, counts.replica, number, place)
         self._cases.append(case)
         return case
 
@@ -150,11 +166,14 @@ class Quarantine:
             logger.warning("a proof against %s is not counted: %s", surrogate, error)
 
     def _proof(self, endpoint: SurrogateEndpoint, divergence: Divergence) -> Proof | None:
-        """None where not both sign what they have answered. Reads prove nothing: which operations
-        an answer shows is in no statement."""
+        """None if not both sign their answers, or if the machine was handed over: home has no
+        digest of what was handed over. Reads prove nothing: which operations an answer shows is in
+        no statement."""
         said, asked = divergence.said, self._journal.get(divergence.operation)
         signer, home = endpoint.signer, self._home
         if divergence.asked or asked is None or signer is None or home is None:
+            return None
+        if endpoint.givers:
             return None
         try:
             statement = endpoint.statement(asked, "operation", said.digest)

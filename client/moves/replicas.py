@@ -252,6 +252,8 @@ class Replicas:
         endpoint = SurrogateEndpoint(
             surrogate, link, request.replica, self._service, stateful=stateful, early=early
         )
+        if begin.giver:
+            endpoint.givers = (*begin.giver.givers, begin.giver)
         self._endpoints[surrogate] = endpoint
         self._leftovers.note(surrogate, endpoint.replica)
         steps.done("offer sources")

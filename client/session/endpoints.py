@@ -173,7 +173,8 @@ class SurrogateEndpoint:
     """A second-class replica. Its link is made again for a while; then the replica is lost.
 
     signer: who signs its answers; set, one without a good signature ends it (AnswerUnsigned,
-    SignatureInvalid).
+    SignatureInvalid). givers: the replicas that handed this one's machine over, the first one
+    resumed from a signed checkpoint; none if this one was.
     """
 
     def __init__(
@@ -192,6 +193,7 @@ class SurrogateEndpoint:
         self._reads = "reads" if stateful else "operations"
         self.replica = replica
         self.signer: AnswerSigner | None = None
+        self.givers: tuple[SurrogateEndpoint, ...] = ()
         self._service = service
         self._link = link
         self._path = f"/v1/replicas/{replica}"

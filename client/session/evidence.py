@@ -26,7 +26,7 @@ from satchel.timestamps import timestamp_now
 
 logger = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
 
 OPERATION = "operation"
 RESPONSES = ("replica.response", "home.response")
@@ -36,7 +36,8 @@ FACTS = "evidence.json"
 @dataclass(frozen=True)
 class Case:
     """A divergence, and where it happened. journal: the folder of the log, None where there is
-    none; operation: None where the journal has it no more; proof: None where not both signed."""
+    none; operation: None where the journal has it no more; proof: None where not both signed;
+    givers: the surrogates that handed the replica's machine over, in order."""
 
     service: str
     checkpoint: CheckpointId
@@ -46,6 +47,7 @@ class Case:
     operation: Operation | None
     divergence: Divergence
     proof: Proof | None = None
+    givers: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """What `evidence.json` says."""
@@ -57,6 +59,7 @@ class Case:
             "checkpoint": self.checkpoint,
             "surrogate": self.surrogate,
             "replica": self.replica,
+            "handed_over_by": list(self.givers),
             "operation": self.divergence.operation,
             "journal": str(self.journal) if self.journal else None,
             "replica_digest": said.digest.hex(),

@@ -41,11 +41,12 @@ def test_a_case_has_everything_in_the_form_that_its_page_says(tmp_path: Path) ->
     facts = json.loads((place / "evidence.json").read_text())
     facts.pop("created")
     assert facts == {
-        "version": 1,
+        "version": 2,
         "service": "notes",
         "checkpoint": "c" * 64,
         "surrogate": "cafe",
         "replica": "notes-1",
+        "handed_over_by": [],
         "operation": 17,
         "journal": "/stick/log",
         "replica_digest": "c8b1a1a3e6bcee8660ad4a4ab2e2d318295fadc325f85525285f09a16e50ebc4",
