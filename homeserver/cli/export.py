@@ -13,7 +13,6 @@ from homeserver.cli.context import Context
 from homeserver.places import with_identity
 from homeserver.store import upkeep
 from satchel.errors import UsageError
-from satchel.files import new_mode
 
 
 @click.command("export")
@@ -25,7 +24,8 @@ from satchel.files import new_mode
 def command(context: Context, name: str, file: Path, overwrite: bool, as_json: bool) -> None:
     """Export volume NAME into FILE, raw and sparse.
 
-    FILE appears when it is complete. If the daemon runs, the daemon writes it.
+    FILE appears when it is complete, and only its owner can read it. If the daemon runs, the daemon
+    writes it.
     """
     if str(file) == "-":
         raise UsageError(
@@ -41,5 +41,4 @@ def command(context: Context, name: str, file: Path, overwrite: bool, as_json: b
         quiet=as_json,
         opened=context.open_store_to_read,
     )
-    file.chmod(new_mode())  # the daemon has an umask of its own
     show({**written, "file": str(file)}, as_json=as_json)

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shlex
+import stat
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -69,6 +70,8 @@ def test_a_volume_comes_and_goes_as_without_the_daemon(
     bench.home.close()
     assert program.json("import", relative, "disk").keys() == made.keys()
     assert program.json("export", "disk", relative, "--overwrite").keys() == told.keys()
+    for written in (tmp_path / "out", disk):
+        assert stat.S_IMODE(written.stat().st_mode) == 0o600
     bench.reopen()
 
 

@@ -195,6 +195,18 @@ def test_a_pack_without_its_index_is_scanned_if_a_commit_names_it(
             index.write_bytes(whole)
 
 
+def test_a_sparse_pack_of_any_size_is_not_read_whole(store: Store, media: Media) -> None:
+    """16 TiB of zeros would take hours."""
+    root = store.import_bytes(noise(1, 10))
+    refs = store.reachable([root])
+    media.add(store, refs)
+    commit_volumes(store, media, {"disk": root})
+    os.truncate(pack_folder(media) / "000001.pack", (16 << 40) - (1 << 20))
+    with Media.open(media.root) as again:
+        assert again.records(refs) == store.records(refs)
+        assert len(again.verify().bad) == 1
+
+
 def test_a_pack_that_is_cut_off_or_garbage_gives_fewer_chunks(store: Store, media: Media) -> None:
     root = store.import_bytes(noise(1, 9))
     refs = store.reachable([root])

@@ -312,7 +312,7 @@ class SimDisk::HeldLock final : public FileLock {
 
 Status SimDisk::Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) {
   const std::lock_guard lock(mutex_);
-  const auto calls = mode == OpenMode::kCreate ? Fault::Calls::kChanges : Fault::Calls::kReads;
+  const auto calls = Creates(mode) ? Fault::Calls::kChanges : Fault::Calls::kReads;
   SATCHEL_RETURN_IF_ERROR(Injected(calls, "open", path));
   uint64_t folder = 0;
   std::string name;
@@ -320,7 +320,7 @@ Status SimDisk::Open(const std::string& path, OpenMode mode, std::unique_ptr<Fil
   const auto& names = live_.nodes.at(folder).names;
   const auto found = names.find(name);
   uint64_t node = found == names.end() ? 0 : found->second;
-  if (mode == OpenMode::kCreate) {
+  if (Creates(mode)) {
     if (node != 0) return Status::FromErrno("cannot open " + path, EEXIST);
     node = live_.next++;
     live_.nodes[node] = NewNode(false);

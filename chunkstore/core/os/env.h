@@ -25,7 +25,12 @@ enum class OpenMode : uint8_t {
   kRead,       // must exist
   kReadWrite,  // must exist
   kCreate,     // read and write, must not exist
+  kCreateOwn,  // the same, and no other user may read it
 };
+
+inline bool Creates(OpenMode mode) {
+  return mode == OpenMode::kCreate || mode == OpenMode::kCreateOwn;
+}
 
 // Writes to one file that go on while who began them does something else. For one thread at a time.
 class AsyncWriter {

@@ -276,8 +276,8 @@ class PosixLock final : public FileLock {
 
 // No file of a store or a medium is a link, a FIFO or a device. A stranger may have put one there:
 // a link leads a write out of the folder, and a FIFO keeps its opener for ever.
-Status OpenRegular(const std::string& path, int flags, int* opened) {
-  const int fd = open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+Status OpenRegular(const std::string& path, int flags, mode_t made, int* opened) {
+  const int fd = open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, made);
   // ENXIO: a FIFO that nobody reads, or a socket.
   if (fd < 0 && errno != ELOOP && errno != ENXIO) {
     return Status::FromErrno("cannot open " + path, errno);
@@ -295,9 +295,10 @@ class PosixEnvImpl final : public Env {
  public:
   Status Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) override {
     const int access = mode == OpenMode::kRead ? O_RDONLY : O_RDWR;
-    const int create = mode == OpenMode::kCreate ? O_CREAT | O_EXCL : 0;
+    const int create = Creates(mode) ? O_CREAT | O_EXCL : 0;
+    const mode_t made = mode == OpenMode::kCreateOwn ? 0600 : 0666;
     int fd = -1;
-    SATCHEL_RETURN_IF_ERROR(OpenRegular(path, access | create, &fd));
+    SATCHEL_RETURN_IF_ERROR(OpenRegular(path, access | create, made, &fd));
     *file = std::make_unique<PosixFile>(fd, access, path);
     return {};
   }
@@ -362,7 +363,7 @@ class PosixEnvImpl final : public Env {
 
   Status Lock(const std::string& path, std::unique_ptr<FileLock>* lock) override {
     int fd = -1;
-    SATCHEL_RETURN_IF_ERROR(OpenRegular(path, O_RDWR | O_CREAT, &fd));
+    SATCHEL_RETURN_IF_ERROR(OpenRegular(path, O_RDWR | O_CREAT, 0666, &fd));
     auto held = std::make_unique<PosixLock>(fd);
     SATCHEL_RETURN_IF_ERROR(held->Take(path, LOCK_EX));
     held->Name();
@@ -372,7 +373,7 @@ class PosixEnvImpl final : public Env {
 
   Status LockShared(const std::string& path, std::unique_ptr<FileLock>* lock) override {
     int fd = -1;
-    SATCHEL_RETURN_IF_ERROR(OpenRegular(path, O_RDONLY, &fd));
+    SATCHEL_RETURN_IF_ERROR(OpenRegular(path, O_RDONLY, 0, &fd));
     auto held = std::make_unique<PosixLock>(fd);
     SATCHEL_RETURN_IF_ERROR(held->Take(path, LOCK_SH));
     *lock = std::move(held);

@@ -64,7 +64,7 @@ Status ReadingEnv::Refused(const std::string& path) {
 Status ReadingEnv::Open(const std::string& path, OpenMode mode, std::unique_ptr<File>* file) {
   const MutexLock lock(&mutex_);
   auto found = made_.find(path);
-  if (mode == OpenMode::kCreate) {
+  if (Creates(mode)) {
     if (refusing_) return Refused(path);
     found = made_.insert_or_assign(path, std::make_shared<Content>()).first;
   }

@@ -88,7 +88,10 @@ Status CheckPackHeader(File* file) {
 }
 
 Status ScanPack(File* file, uint64_t begin, uint64_t end, const ScanVisitor& visitor) {
-  Window window(file, begin, end);
+  uint64_t size = 0;
+  SATCHEL_RETURN_IF_ERROR(file->Size(&size));
+  const uint64_t all = std::min(size, end);
+  Window window(file, begin, std::min(all, kPackLimit));
   uint64_t offset = begin;
   uint64_t garbage = 0;  // bytes before `offset` that are no record
   bool chained = true;
@@ -115,8 +118,9 @@ Status ScanPack(File* file, uint64_t begin, uint64_t end, const ScanVisitor& vis
     garbage += step;
     offset += step;
   }
-  if (garbage > 0) SATCHEL_RETURN_IF_ERROR(visitor.on_garbage(offset - garbage, offset, why));
-  return {};
+  if (garbage == 0 && offset >= all) return {};
+  if (garbage == 0) why = "a pack has at most 256 MiB";
+  return visitor.on_garbage(offset - garbage, std::max(offset, all), why);
 }
 
 Status IsHole(File* file, uint64_t begin, uint64_t end, bool* hole) {

@@ -31,7 +31,8 @@ struct ScanVisitor {
 Status CheckPackHeader(File* file);
 
 // Visits what is in [begin, end), cut to the end of the file, in order. After bytes that are no
-// record and no frame it goes on at the next place where a whole one begins.
+// record and no frame it goes on at the next place where a whole one begins. What follows the first
+// kPackLimit bytes is not read: a stranger's sparse file may claim any size.
 Status ScanPack(File* file, uint64_t begin, uint64_t end, const ScanVisitor& visitor);
 
 // Whether a range that holds no record is zeros only: a hole, where records had their place and

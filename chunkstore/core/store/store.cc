@@ -416,7 +416,7 @@ Status Store::ExportFile(const TableRoot& root, const std::string& path,
   Status status;
   {
     std::unique_ptr<File> file;
-    SATCHEL_RETURN_IF_ERROR(outside_->Open(temporary, OpenMode::kCreate, &file));
+    SATCHEL_RETURN_IF_ERROR(outside_->Open(temporary, OpenMode::kCreateOwn, &file));
     status = Export(root, file.get(), progress);
   }
   if (status.ok()) status = outside_->Rename(temporary, path);
