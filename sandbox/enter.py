@@ -127,7 +127,8 @@ class Seccomp:
         """threads_only: no new process either. truncates: it opens a file of its own so."""
         for call in self.CALLS:
             self.deny(call)
-        self.deny("socket", errno.EAFNOSUPPORT, (0, self.NOT_EQUAL, 1, 0))  # AF_UNIX alone
+        for call in ("socket", "socketpair"):
+            self.deny(call, errno.EAFNOSUPPORT, (0, self.NOT_EQUAL, 1, 0))  # AF_UNIX alone
         self.deny("clone3", errno.ENOSYS)  # its flags are in memory; the C library takes clone
         for bit in range(32):
             if (_CLONE_NEW | _CLONE_NEWTIME) >> bit & 1 and 1 << bit != _CLONE_NEWTIME:

@@ -107,6 +107,19 @@ def listens_on_the_network() -> bool:
     return True
 
 
+def makes_pairs_of_other_families() -> bool:
+    """socketpair(2) of every family but AF_UNIX: the kernel has made a socket if it says that only
+    the pair is impossible."""
+    for family in range(2, 46):
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
+            with contextlib.suppress(OSError):
+                syscall(53, family, kind, 0, ctypes.addressof(ctypes.create_string_buffer(8)))
+                return True
+            if ctypes.get_errno() == errno.EOPNOTSUPP:
+                return True
+    return False
+
+
 def signals(pid: int) -> bool:
     os.kill(pid, 0)
     return True
@@ -217,6 +230,7 @@ def attempts(targets: dict[str, Any]) -> dict[str, Callable[[], bool]]:
         "reaches an abstract socket": lambda: connects("\0" + targets["abstract"]),
         "reaches a port of the host": lambda: connects_by_tcp(targets["port"]),
         "listens on the network": listens_on_the_network,
+        "makes pairs of other families": makes_pairs_of_other_families,
         "sees processes": sees_processes,
         "has the environment": lambda: targets["variable"] in os.environ,
         "is root": lambda: in_a_child(is_root),

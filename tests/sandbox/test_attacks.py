@@ -37,6 +37,7 @@ def test_the_same_program_gets_all_of_it_on_the_host(site: Site) -> None:
         f"takes_a_file_of {site.neighbour.pid}",
         "reaches an abstract socket",
         "reaches a port of the host",
+        "makes pairs of other families",
         "sees processes",
         "has the environment",
     }
