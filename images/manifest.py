@@ -35,6 +35,9 @@ VERSION = 4
 READ_VERSIONS = (2, 3, 4)
 """A manifest of version 2 is one whose machine does not say whether it is portable; it is not."""
 
+UNSAID_DAYS = 180
+"""After which a manifest of version 2 or 3 expires, which does not say it."""
+
 SIGNATURE_NAMESPACE = "satchel-checkpoint"
 """What `ssh-keygen -Y` signs a manifest as."""
 
@@ -151,6 +154,17 @@ class Manifest:
     def epoch(self) -> int:
         """Of its freshness; 0 where it has none."""
         return self.freshness.epoch if self.freshness else 0
+
+    @property
+    def expires(self) -> str | None:
+        """Until when it may be used where its owner cannot be asked; None: for ever."""
+        if self.freshness:
+            return self.freshness.expires
+        try:
+            ends = datetime.fromisoformat(self.created) + timedelta(days=UNSAID_DAYS)
+        except OverflowError:  # in the year 9999
+            return self.created
+        return format_timestamp(ends)
 
     @property
     def age(self) -> tuple[OperationNumber, int, str]:

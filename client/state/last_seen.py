@@ -74,7 +74,7 @@ def require_latest(known: LastSeen, manifest: Manifest, last: OperationNumber, n
 
 def _expired(manifest: Manifest, now: str) -> str:
     """Why it has; "" where it has not."""
-    expires = manifest.freshness.expires if manifest.freshness else None
+    expires = manifest.expires
     if expires is None or now <= expires:
         return ""
     return f"it was good until {expires}, and it is {now} by this device's clock"

@@ -69,13 +69,19 @@ def test_a_checkpoint_that_has_expired_is_refused() -> None:
     with pytest.raises(StateOlder, match="has expired"):
         require_latest(NOTHING, checkpoint, LAST, DAYS[11])
     require_latest(NOTHING, manifest(DAYS[0]), LAST, DAYS[27])  # it never does
-    require_latest(NOTHING, plain(), LAST, DAYS[27])  # nor does one that does not say
+    require_latest(NOTHING, plain(), LAST, DAYS[27])
+
+
+def test_a_checkpoint_without_an_end_expires_as_well() -> None:
+    """It is of version 2 or 3, and was made on the second of January."""
+    require_latest(NOTHING, plain(), LAST, "2026-07-01T00:00:00.000000+00:00")
+    with pytest.raises(StateOlder, match="has expired"):
+        require_latest(NOTHING, plain(), LAST, "2026-07-02T00:00:00.000000+00:00")
 
 
 def test_a_copy_of_a_carried_service_expires_as_well(tmp_path: Path) -> None:
     old = manifest("2020-01-01T00:00:00.000000+00:00", days=10)
     copies = LatestCopies(tmp_path)
-    copies.require("kept", dataclasses.replace(old, freshness=None), "")
     copies.require("kept", old, old.id)
     with pytest.raises(StateOlder, match="it was good until 2020-01-11"):
         copies.require("kept", old, "")
