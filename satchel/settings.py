@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import ipaddress
 import math
 import tomllib
 import typing
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from satchel.errors import UsageError
 from satchel.toml_lines import key_lines, line_of
@@ -101,6 +103,31 @@ def require_numbers(
         if value < 0 or (value == 0 and name in positive):
             wanted = "be positive" if name in positive else "not be negative"
             raise SettingsError(f"{name.replace('_', '-')} must {wanted}", why=f"it is {value}")
+
+
+def require_service_url(url: str, *, password: bool, unencrypted: bool) -> None:
+    """Raise SettingsError if `url` is not one of a service, or if a password would be sent to
+    another host in clear. unencrypted: the person has allowed that."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError as error:
+        raise SettingsError("url must be https://HOST/FOLDER", why=str(error)) from error
+    if parts.scheme not in ("http", "https") or not host or parts.query:
+        raise SettingsError("url must be https://HOST/FOLDER", why=f"it is {url!r}")
+    if password and parts.scheme == "http" and not unencrypted and not _is_loopback(host):
+        raise SettingsError(
+            f"the password for {host} would be sent in clear",
+            why=f"url is {url!r}",
+            fix="use https://; in a network that you trust, set unencrypted = true",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 @dataclass(frozen=True)

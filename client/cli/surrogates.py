@@ -22,8 +22,8 @@ COLUMNS = ("name", "known", "address", "port", "round_trip_ms", "runs", "load_pe
 def command(settings: ClientSettings, as_json: bool) -> None:
     """List the surrogates on this network and the known ones.
 
-    The nearest is first. `known` is its name in client.toml. If that is `-`, pair with it first. A
-    surrogate's own announcements are not verified.
+    The nearest is first. `known` is its name in client.toml. If that is `-`, pair with it first:
+    nothing connects to it before, so its round trip is unknown. Announcements are not verified.
     """
     rows = [asdict(row) for row in nearby(settings, surrogates_here())]
     if not as_json:

@@ -20,8 +20,8 @@ AT_ONCE = 16
 @dataclass(frozen=True)
 class NearbySurrogate:
     """name: as it announces itself, or client.toml has it; known: its name in client.toml, or None;
-    round_trip_seconds: None where nothing answers; announced: it is on this network, and says of
-    itself what follows. None of that is proved."""
+    round_trip_seconds: None if it is not known or does not answer; announced: it is on this
+    network, and says of itself what follows. None of that is proved."""
 
     name: str
     known: str | None
@@ -36,14 +36,18 @@ class NearbySurrogate:
 
 
 def nearby(settings: ClientSettings, seen: Sequence[DiscoveredSurrogate]) -> list[NearbySurrogate]:
-    """The nearest first, and last those that do not answer. Takes seconds: each is asked."""
+    """The nearest first, and last those that do not answer. Takes seconds: each known one is asked.
+
+    An announcement is a stranger's word: nothing connects to an address because it names it.
+    """
     places = {name: _place(peer) for name, peer in settings.surrogates.items()}
     announced = {(one.address, one.announcement.port): one.announcement for one in seen}
     everywhere = list(dict.fromkeys([*announced, *places.values()]))
     if not everywhere:
         return []
+    asked = list(dict.fromkeys(places.values()))
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        times = dict(zip(everywhere, pool.map(lambda at: round_trip(*at), everywhere), strict=True))
+        times = dict(zip(asked, pool.map(lambda at: round_trip(*at), asked), strict=True))
     rows = []
     for at in everywhere:
         known = next((name for name, place in places.items() if place == at), None)
@@ -54,7 +58,7 @@ def nearby(settings: ClientSettings, seen: Sequence[DiscoveredSurrogate]) -> lis
                 known=known,
                 address=at[0],
                 port=at[1],
-                round_trip_seconds=times[at],
+                round_trip_seconds=times.get(at),
                 announced=said is not None,
                 runs=said.runs if said else (),
                 load=said.load if said else None,

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from satchel.names import check_name
 from satchel.paths import cache_dir, config_dir, state_dir
-from satchel.settings import SettingsError, require_numbers
+from satchel.settings import require_numbers, require_service_url
 
 
 @dataclass(frozen=True)
@@ -24,6 +23,7 @@ class UplinkService:
     credentials:  a file with `USER:PASSWORD`, by which uploads that waited go out after a restart
                   of the daemon; empty: they wait until a program of that account asks again
     home:         home helps: it has credentials for the account of its own, in home.toml
+    unencrypted:  send the password of `credentials` to another host by http://
     """
 
     url: str = ""
@@ -31,12 +31,11 @@ class UplinkService:
     certificates: str = ""
     credentials: str = ""
     home: bool = False
+    unencrypted: bool = False
 
     def __post_init__(self) -> None:
         """Raises SettingsError, BadName."""
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-            raise SettingsError("url must be https://HOST/FOLDER", why=f"it is {self.url!r}")
+        require_service_url(self.url, password=bool(self.credentials), unencrypted=self.unencrypted)
         check_name(self.description, "description")
 
 

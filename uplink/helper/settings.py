@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from satchel.names import check_name
-from satchel.settings import SettingsError
+from satchel.settings import SettingsError, require_service_url
 
 
 @dataclass(frozen=True)
@@ -20,18 +19,18 @@ class HelpedService:
                   account
     certificates: a file of certificates that its TLS is verified by; empty: the system's
     description:  what its requests mean: a name that comes with Satchel
+    unencrypted:  send the password to another host by http://
     """
 
     url: str = ""
     credentials: str = ""
     certificates: str = ""
     description: str = "webdav"
+    unencrypted: bool = False
 
     def __post_init__(self) -> None:
         """Raises SettingsError, BadName."""
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-            raise SettingsError("url must be https://HOST/FOLDER", why=f"it is {self.url!r}")
+        require_service_url(self.url, password=True, unencrypted=self.unencrypted)
         if not self.credentials:
             raise SettingsError("credentials must name a file with USER:PASSWORD")
         check_name(self.description, "description")
