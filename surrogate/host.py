@@ -128,6 +128,7 @@ class Host:
         self._taken_over = threading.Event()
         shutil.rmtree(self._nodes, ignore_errors=True)
         self._take_over()
+        self.tenants.drop_short()
         if count := sweep(self._replicas_dir):
             logger.warning("%d replicas of a surrogate that was killed are cleared", count)
         self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeping")

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import re
 import shutil
 import socket
 import stat
@@ -19,6 +21,9 @@ from surrogate.tenants.tenant import ACCOUNT, DAY_SECONDS, CapReached, Tenant, c
 
 KNOWN = 1024
 """Tenants that are remembered at once. One is for a day after it was heard of, as its bytes are."""
+
+
+_SHORT = re.compile(r"[0-9a-f]{12}")
 
 
 class Tenants:
@@ -78,6 +83,13 @@ class Tenants:
         """Admit it again. Raises InvalidIdentity, NotFoundError, OSError."""
         self._banned.remove(checked_identity(identity))
 
+    def drop_short(self) -> None:
+        """Remove the folders of earlier versions, which had names of 48 bits: a stranger can make
+        an identity with the same ones. Call it when the machines that go on have their tenants."""
+        for path in self._settings.forwarded.iterdir():
+            if _SHORT.fullmatch(path.name) and path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+
     def clear_forwarded(self) -> None:
         """Remove sockets behind which nobody listens: sshd leaves them when a connection ends."""
         found = (path for tenant in self.all() for path in tenant.forwarded.iterdir())
@@ -94,7 +106,10 @@ class Tenants:
     def _new(self, identity: str) -> Tenant:
         folder = self._settings.forwarded
         if identity != ACCOUNT:  # the same one after a restart, for machines that go on
-            folder /= hashlib.sha256(identity.encode()).hexdigest()[:12]
+            old = folder / hashlib.sha256(identity.encode()).hexdigest()[:12]
+            folder /= folder_name(identity)
+            if old.exists() and not folder.exists():
+                old.rename(folder)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return Tenant(identity, self._settings.tenant, folder, ReadableChunks(self._store))
 
@@ -109,3 +124,10 @@ class Tenants:
                 why=f"{KNOWN} have come within a day",
                 fix="use another surrogate",
             )
+
+
+def folder_name(identity: str) -> str:
+    """Of a tenant's folder: the whole SHA-256 of its identity, in 43 characters. A socket's path is
+    short."""
+    digest = hashlib.sha256(identity.encode()).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")

@@ -43,6 +43,18 @@ def other(spot: SpotPlace) -> Iterator[HttpClient]:
         yield client
 
 
+def test_gets_no_folder_of_another_by_an_identity_that_was_searched_for(spot: SpotPlace) -> None:
+    """These two have the same first 48 bits of SHA-256, found in a minute."""
+    victim, mallory = (
+        spot.host.tenants.admit(f"SHA256:mallory{number}") for number in (18215635, 38216425)
+    )
+    assert victim.forwarded != mallory.forwarded
+    lent = victim.forwarded / "0011"
+    lent.touch()
+    assert [*mallory.forwarded.iterdir()] == []
+    lent.unlink()
+
+
 def test_lists_nothing_and_counts_nothing(spot: SpotPlace, other: HttpClient) -> None:
     (replica,) = spot.replicas()
     told = other.get_json("/v1/status")

@@ -287,6 +287,19 @@ def test_a_way_to_the_owners_files_is_a_forwarded_socket(site: Site) -> None:
     assert site.host.replicas() == []
 
 
+def test_the_folder_of_a_tenant_of_an_earlier_version_is_kept(site: Site) -> None:
+    """It had 48 bits of the identity's SHA-256 for a name."""
+    for name in ("4f1ab585fb20", "0123456789ab"):
+        (site.settings.forwarded / name).mkdir()
+        (site.settings.forwarded / name / "offered").touch()
+    tenant = site.host.tenants.admit("SHA256:anna")
+    site.host.tenants.drop_short()
+    assert [path.name for path in tenant.forwarded.iterdir()] == ["offered"]
+    assert [path for path in site.settings.forwarded.iterdir() if path.is_dir()] == [
+        tenant.forwarded
+    ]
+
+
 def test_a_way_to_a_granted_share_is_two_forwarded_sockets(site: Site) -> None:
     forwarded = site.host.settings.forwarded / "here"
     with socket.socket(socket.AF_UNIX) as listener:

@@ -3,7 +3,6 @@
 """A surrogate that is killed and started again: its machines go on, and it goes on with them."""
 
 import contextlib
-import hashlib
 import json
 import os
 import signal
@@ -25,6 +24,7 @@ from replica import sweep
 from satchel.errors import AccessError, NotFoundError, SatchelError, UnavailableError
 from satchel.ids import OperationNumber, ReplicaId
 from surrogate.operator import credentials
+from surrogate.tenants.register import folder_name
 from tests.leftovers import below
 from tests.machines import MACHINE, NotesCheckpoint
 from tests.needs import requires
@@ -57,7 +57,7 @@ class Spot:
         self.store = Store.open(checkpoint.copy_store(folder / "home"))
         self.source = StoreSource("home", self.store)
         self.run = folder / "run"
-        self.forwarded = self.run / "f" / hashlib.sha256(LAPTOP.encode()).hexdigest()[:12]
+        self.forwarded = self.run / "f" / folder_name(LAPTOP)
         self.forwarded.mkdir(parents=True, mode=0o700)
         self.offer = self.forward()
         settings = f'data = "{folder / "data"}"\nrun = "{self.run}"\nallow-emulation = true\n'
