@@ -190,6 +190,9 @@ def test_whoever_may_not_use_that_home_does_not_try_for_ever(machine: Emulated) 
 def test_a_home_of_a_person(machine: Emulated) -> None:
     machine.run("systemctl", "--user", "start", HOME, user="ada")
     is_up(machine, HOME, "ada")
+    status = machine.run("cat", f"/proc/{shown(machine, HOME, 'MainPID', 'ada')}/status")
+    assert "NoNewPrivs:\t1\n" in status
+    assert "Seccomp:\t2\n" in status
     starts_anew(machine, HOME, "ada")
     ends_well(machine, HOME, "ada")
 

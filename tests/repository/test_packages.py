@@ -112,3 +112,15 @@ def test_what_is_installed_of_the_testbed_is_what_satchel_try_imports() -> None:
     assert isinstance(trial, ast.Assign)
     loaded = {name.partition(".")[2] for name in done.stdout.split()}
     assert loaded == ast.literal_eval(trial.value) - {"__init__"}
+
+
+@pytest.mark.parametrize(
+    "unit", [path for path in tree.with_suffix(".service") if path.name != "satchel-mount@.service"]
+)
+def test_a_unit_gives_up_what_it_does_not_need(unit: Path) -> None:
+    """`satchel mount` cannot: fusermount3 is set-uid root."""
+    lines = set(tree.text(unit).splitlines())
+    for kind in ("NoNewPrivileges=yes", "LockPersonality=yes", "SystemCallArchitectures=native"):
+        assert kind in lines
+    names = {line.partition("=")[0] for line in lines}
+    assert names >= {"SystemCallFilter", "RestrictAddressFamilies", "RestrictRealtime"}
