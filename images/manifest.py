@@ -157,7 +157,7 @@ class Manifest:
 
     @property
     def expires(self) -> str | None:
-        """Until when it may be used where its owner cannot be asked; None: for ever."""
+        """Return the moment after which a client without its home refuses it; None: never."""
         if self.freshness:
             return self.freshness.expires
         try:

@@ -19,7 +19,7 @@ AT_ONCE = 16
 
 @dataclass(frozen=True)
 class NearbySurrogate:
-    """name: as it announces itself, or client.toml has it; known: its name in client.toml, or None;
+    """name: its announced name, or the one of client.toml; known: its name in client.toml, or None;
     round_trip_seconds: None if it is not known or does not answer; announced: it is on this
     network, and says of itself what follows. None of that is proved."""
 

@@ -85,7 +85,7 @@ class Tenants:
 
     def drop_short(self) -> None:
         """Remove the folders of earlier versions, which had names of 48 bits: a stranger can make
-        an identity with the same ones. Call it when the machines that go on have their tenants."""
+        an identity with the same ones. Call it when adopted machines have their tenants."""
         for path in self._settings.forwarded.iterdir():
             if _SHORT.fullmatch(path.name) and path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -127,7 +127,7 @@ class Tenants:
 
 
 def folder_name(identity: str) -> str:
-    """Of a tenant's folder: the whole SHA-256 of its identity, in 43 characters. A socket's path is
-    short."""
+    """Return the name of a tenant's folder: the whole SHA-256 of its identity, in 43 characters,
+    because a socket's path is short."""
     digest = hashlib.sha256(identity.encode()).digest()
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody on the same network, who announces surrogates and listens to what is not encrypted."""
+"""An attacker on the same network announces surrogates, and reads packets in clear."""
 
 import socket
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_reads_no_password_of_cloud_storage(
         file.write_text(f'[{table}]\nurl = "{url}"\ncredentials = "/secret"\n{more}')
         return load(kind, file)
 
-    for url in ("http://cloud.example/dav", "http://192.168.1.7/", "http://127.0.0.1.nip.example/"):
+    for url in ("http://cloud.example/dav", "http://nas.example/", "http://127.0.0.1.nip.example/"):
         with pytest.raises(SettingsError, match="would be sent in clear"):
             reads(url)
         reads(url, "unencrypted = true\n")

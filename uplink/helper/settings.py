@@ -15,8 +15,7 @@ class HelpedService:
     """A cloud service that home asks for the mobile, with the account's password.
 
     url:          where it is, as client.toml has it
-    credentials:  a file with `USER:PASSWORD`, which nobody else can read. Who has it has the
-                  account
+    credentials:  a file with `USER:PASSWORD` that only this user can read
     certificates: a file of certificates that its TLS is verified by; empty: the system's
     description:  what its requests mean: a name that comes with Satchel
     unencrypted:  send the password to another host by http://
