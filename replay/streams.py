@@ -382,7 +382,7 @@ class StreamRelay:
         stream.received = end
         self._received += len(new)
         if stream.guard:
-            stream.guard.to_program(new)
+            new = stream.guard.to_program(new)
         self._moved = time.monotonic()
         if not stream.to_local:
             try:
@@ -404,7 +404,7 @@ class StreamRelay:
         stream.guest_ended = True
         stream.received += 1
         if stream.guard:
-            stream.guard.to_program(b"")
+            stream.to_local += stream.guard.to_program(b"")
         self._write_local(stream)
 
     # A program's connection
@@ -439,8 +439,9 @@ class StreamRelay:
     def _refuse(self, stream: _Stream, refused: StreamRefused) -> None:
         """What a program says is not passed on. It is told why where the guest has said nothing, in
         whose words the answer would stand."""
-        logger.warning("%s: %s", self._name, refused)
-        self._refusals += 1
+        if not refused.expected:
+            logger.warning("%s: %s", self._name, refused)
+            self._refusals += 1
         if stream.opened:
             self._give_up(stream)
             return

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
         serve_local,
         streamed,
     )
-    from wire.http.sites import refuse_other_sites
+    from wire.http.sites import LOOPBACK_HOSTS, refuse_other_sites
     from wire.http.upstream import (
         AnswerDamaged,
         AnswerTooLong,
@@ -159,6 +159,7 @@ if TYPE_CHECKING:
         send_destination,
     )
     from wire.ports.listening import listen_local, listen_unix
+    from wire.ports.loopback import LoopbackPeer, is_own_user
     from wire.ports.stream_port import StreamPort
     from wire.priority_semaphore import PrioritySemaphore
     from wire.receive_rate import ReceiveRate
@@ -172,6 +173,7 @@ __all__ = [
     "FRAME_LIMIT",
     "HOME_REPLICA",
     "JSON_BODY_LIMIT",
+    "LOOPBACK_HOSTS",
     "PAIRING_PORT",
     "PLACES_LIMIT",
     "RUNS_LIMIT",
@@ -224,6 +226,7 @@ __all__ = [
     "LinkState",
     "Links",
     "LocalProtocolError",
+    "LoopbackPeer",
     "Names",
     "NoSuchStream",
     "Page",
@@ -279,6 +282,7 @@ __all__ = [
     "fingerprint",
     "host_keys",
     "install_errors",
+    "is_own_user",
     "join",
     "known_fingerprints",
     "known_hosts_line",

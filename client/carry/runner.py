@@ -26,6 +26,7 @@ from client.carry.mover import Mover, MoveTimings, hand_over
 from client.carry.outbound import OutboundConnections
 from client.carry.places import AtHome, AtRest, AtSurrogate, Place, SurrogateNotTrusted
 from client.carry.resending import send_again
+from client.fronts.origin import ServiceOrigin
 from client.fronts.ports import LocalPort, served
 from client.fronts.requests import FrontRequests
 from client.fronts.tcp import TcpPort
@@ -165,12 +166,12 @@ class CarryRunner:
 
     def open_fronts(self, chosen: Sequence[LocalPort] = ()) -> list[TcpPort]:
         """Listen for programs, for each port of the service, at those that are chosen, else at
-        those of the recipe. Raises ConflictError when one is
-        taken, UsageError for a port that the service does not have, UnsupportedError for a front
-        that this version does not have."""
+        those of the recipe. Raises ConflictError when one is taken, UsageError for a port that the
+        service does not have, UnsupportedError for a front that this version does not have."""
         ports = self._origin.contract.ports
+        origin = ServiceOrigin.of(self.service, self.settings.state)
         for one in served(self.service, ports, chosen):
-            self._fronts.append(TcpPort(self.relay, one, self._requests))
+            self._fronts.append(TcpPort(self.relay, one, self._requests, origin))
         return self._fronts
 
     @property

@@ -21,6 +21,7 @@ from client.carry.control import carry_control
 from client.cli.livemap import live
 from client.control import control_app
 from client.fronts import Front, desktop_port, open_front
+from client.fronts.origin import ServiceOrigin
 from client.fronts.ports import LocalPort, only_local
 from client.page import SessionView
 from client.platform.running import control_socket, only_session
@@ -178,7 +179,8 @@ def _session(
     else:
         stack.callback(runner.close)
         port = only_local(service, chosen)
-        front = open_front(runner.manifest.contract.adapter, runner.session, port, service)
+        origin = ServiceOrigin.of(service, settings.state)
+        front = open_front(runner.manifest.contract.adapter, runner.session, port, origin)
         stack.callback(front.close)
         return runner, control_app(runner, front, stop), [front]
     carried = CarryRunner(settings, service, media=media)

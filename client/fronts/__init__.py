@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from client.fronts.desktop import DesktopFront
+from client.fronts.origin import ServiceOrigin
 from client.fronts.proxy import Proxy
 from client.fronts.tcp import TcpPort
 from client.session.session import Session
@@ -30,20 +31,22 @@ class Front(Protocol):
         """Listen no more."""
 
 
-FRONTS: dict[str, Callable[[Session, int, str], Front]] = {
+FRONTS: dict[str, Callable[[Session, int, ServiceOrigin | None], Front]] = {
     http.kind: Proxy,
-    rfb.kind: lambda session, port, service: DesktopFront(session, port),
+    rfb.kind: lambda session, port, origin: DesktopFront(session, port),
 }
 """Every front by the kind of its adapter; a port of 0 is a free one."""
 
 
-def open_front(kind: str, session: Session, port: int, service: str = "") -> Front:
-    """The front of that kind, listening. service: its name, for browsers. Raises UnsupportedError
-    where this version has none, ConflictError where the port is taken."""
+def open_front(
+    kind: str, session: Session, port: int, origin: ServiceOrigin | None = None
+) -> Front:
+    """The front of that kind, listening. origin: the service's, for browsers. Raises
+    UnsupportedError where this version has none, ConflictError where the port is taken."""
     if kind not in FRONTS:
         known = ", ".join(sorted(FRONTS))
         raise UnsupportedError(f"there is no local port for {kind!r}", why=f"there are: {known}")
-    return FRONTS[kind](session, port, service)
+    return FRONTS[kind](session, port, origin)
 
 
 VNC_PORTS = range(5900, 5910)

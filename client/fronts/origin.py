@@ -1,10 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The origin of a replayed service in a browser, and the parts of an answer that a browser keeps.
+"""The origin of a service in a browser, and the part of an answer that a browser may keep.
 
-The origin is SERVICE.localhost:PORT, over HTTP. Cookies do not tell ports of one host apart, so at
-127.0.0.1 a browser would send cookies of other programs to every surrogate. The client sends a
-browser that comes there by another name to this one. Other programs use either name.
+The host is SERVICE-MARK.localhost. Cookies do not tell ports of one host apart, so at
+127.0.0.1 a browser would send those of other programs to every surrogate, and those of the service
+to every program. The mark is secret, so another user's server cannot be at that host. It is the
+same in each session, so a browser keeps logins. A browser of this user that comes by another name
+is sent to this one. Programs such as curl use any of the names.
 
 An answer of a stranger is provisional until home has given the same one. A browser keeps nothing of
 it: it is not stored, sets no cookie, and installs no service worker. A provisional page is in a
@@ -14,14 +16,21 @@ rule.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import re
+import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from client.session.answers import Answer
 from client.session.session import Session
+from client.state.origin_key import origin_key
 from replay.adapters import http
 from satchel.errors import AccessError, UnavailableError
+from wire import LOOPBACK_HOSTS, is_own_user
 
 CONFIRM_SECONDS = 10.0
 """How long an answer that sets a cookie, or that a browser may run, waits for home."""
@@ -49,9 +58,54 @@ _RUNS = re.compile("html|xml|svg|script", re.IGNORECASE)
 """Content types of what a page's script may ask for and put into the page, as htmx does."""
 
 
-def host_of(service: str, port: int) -> str:
-    """The name of a service's origin, with its port."""
-    return f"{service}.localhost:{port}"
+MARK_DIGITS, NAME_LETTERS = 32, 30
+"""The parts of a host's first label, which has at most 63 letters (RFC 1035)."""
+
+
+@dataclass(frozen=True)
+class ServiceOrigin:
+    """The place of a service in a browser. host: without the port"""
+
+    service: str
+    host: str
+
+    @classmethod
+    def of(cls, service: str, state: Path) -> ServiceOrigin:
+        """state: the client's folder, with the user's key. Raises OSError."""
+        key = origin_key(state / "origin-key")
+        mark = hmac.new(key, service.encode(), hashlib.sha256).hexdigest()[:MARK_DIGITS]
+        return cls(service, f"{service[:NAME_LETTERS]}-{mark}.localhost")
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names that a request may use."""
+        return (*LOOPBACK_HOSTS, f"{self.service}.localhost", self.host)
+
+    def elsewhere(
+        self,
+        port: int,
+        header: Callable[[str], str | None],
+        target: str,
+        connection: socket.socket,
+    ) -> str | None:
+        """Return where a browser must go instead; None for one that is right, and for programs.
+
+        header: the value of a header by its name. Raise AccessError for a request that cannot be
+        sent elsewhere, and for a browser of another user, who must not learn the name."""
+        own = f"{self.host}:{port}"
+        if header("sec-fetch-site") is None or (header("host") or "").lower() == own:
+            return None
+        if header("sec-fetch-mode") != "navigate" or not target.startswith("/"):
+            why = "by another name a browser would send cookies of other programs along"
+            fix = f"open http://127.0.0.1:{port}/, which leads there"
+            raise AccessError(f"this is not the place of {self.service}", why=why, fix=fix)
+        if not is_own_user(connection):
+            raise AccessError(
+                f"only a browser of the user who runs {self.service} is led to it",
+                why="its place is secret from other users",
+                fix="open it as that user; programs such as curl may use this address",
+            )
+        return f"http://{own}{target}"
 
 
 def is_browser(asked: Mapping[str, str]) -> bool:
@@ -60,25 +114,9 @@ def is_browser(asked: Mapping[str, str]) -> bool:
     return "sec-fetch-site" in asked
 
 
-def elsewhere(service: str, port: int, asked: dict[str, str], target: str) -> str | None:
-    """Return the URL to which a browser is sent instead, or None for one that is right and for
-    other programs.
-
-    asked: headers by name in small letters. Raises AccessError for a request that cannot be sent
-    elsewhere.
-    """
-    mode, own = asked.get("sec-fetch-mode"), host_of(service, port)
-    if not is_browser(asked) or asked.get("host", "").lower() == own:
-        return None
-    if mode != "navigate" or not target.startswith("/"):
-        why = "by another name a browser would send cookies of other programs along"
-        raise AccessError(f"this is not the place of {service}", why=why, fix=f"open http://{own}/")
-    return f"http://{own}{target}"
-
-
 def is_sandboxed(asked: Mapping[str, str], own: str) -> bool:
     """Return whether a page in the sandbox asks. Such a page has no origin, but its Referer names
-    its place, and no other site can say that. own: the service's origin, as `host_of` has it."""
+    its place, and no other site can say that. own: the service's host, with its port."""
     foreign = asked.get("sec-fetch-site") == "cross-site" and asked.get("origin", "null") == "null"
     return foreign and asked.get("referer", "").startswith(f"http://{own}/")
 

@@ -19,8 +19,7 @@ from typing import IO
 from client.fronts.origin import (
     CLEAR,
     BrowserCacheReset,
-    elsewhere,
-    host_of,
+    ServiceOrigin,
     is_browser,
     is_sandboxed,
     kept_headers,
@@ -34,6 +33,7 @@ from client.session.session import Session
 from replay.adapters import http
 from satchel.errors import SatchelError, UnsupportedError, UsageError
 from wire import (
+    LOOPBACK_HOSTS,
     Acceptor,
     Conversations,
     ErrorReport,
@@ -68,10 +68,12 @@ class Proxy:
     without these is the proxy's own, an error in JSON.
     """
 
-    def __init__(self, session: Session, port: int = 0, service: str = "") -> None:
-        """Listen on `port`, or on a free one for 0. service: the name of the origin; without one
-        browsers are not sent there. Raises ConflictError when the port is taken."""
-        self._session, self._service = session, service
+    def __init__(
+        self, session: Session, port: int = 0, origin: ServiceOrigin | None = None
+    ) -> None:
+        """Listen on `port`, or on a free one for 0. origin: where browsers are sent; without one
+        they stay. Raises ConflictError when the port is taken."""
+        self._session, self._origin = session, origin
         self._clearing = BrowserCacheReset(session)
         self._workers = threading.BoundedSemaphore(THREADS)
         self._programs = Conversations(self._answer, rate=BODY_RATE)
@@ -101,16 +103,17 @@ class Proxy:
 
     def _operate(self, asked: HttpExchange) -> None:
         """Raises SatchelError, and ProgramGone."""
-        named, service = asked.named, self._service
+        named, origin = asked.named, self._origin
         if asked.authority is not None:
             named["host"] = asked.authority  # it counts instead (RFC 9112, 3.2.2)
-        own = f"{service}.localhost" if service else "localhost"
-        if is_sandboxed(named, host_of(service, self.port)):
+        if origin and is_sandboxed(named, f"{origin.host}:{self.port}"):
             named = {k: v for k, v in named.items() if k not in ("origin", "sec-fetch-site")}
-        refuse_other_sites(self.port, asked.method, lambda name: named.get(name.lower()), own)
+        header = lambda name: named.get(name.lower())  # noqa: E731
+        hosts = origin.hosts if origin else LOOPBACK_HOSTS
+        refuse_other_sites(self.port, asked.method, header, hosts)
         if not (asked.path.startswith("/") or (asked.path, asked.method) == ("*", "OPTIONS")):
             raise UsageError(f"{asked.path[:80]} is not a target at a service")
-        if service and (url := elsewhere(service, self.port, named, asked.path)):
+        if origin and (url := origin.elsewhere(self.port, header, asked.path, asked.connection)):
             asked.answer(307, [("Location", url), ("Cache-Control", "no-store")])
             return
         _refuse_upgrade(named.get("upgrade", ""))
@@ -145,7 +148,7 @@ class Proxy:
                 stack.callback(answer.long.close)
             response = http.decode(answer.long.head() if answer.long else answer.payload)
             headers = kept_headers(self._session, answer, response, asked.named)
-            if self._service and is_browser(asked.named) and self._clearing.due():
+            if self._origin and is_browser(asked.named) and self._clearing.due():
                 headers.append(("Clear-Site-Data", CLEAR))
             headers += [
                 ("X-Satchel-Operation", str(answer.number)),

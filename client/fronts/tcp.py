@@ -7,43 +7,42 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable
 from typing import Any
 
+from client.fronts.origin import ServiceOrigin
 from client.fronts.requests import FrontRequests
 from client.fronts.web import HttpGuard
 from images import ServedPort
-from replay import Guard, StreamRelay
+from replay import StreamRelay
 from satchel.errors import UnsupportedError
 from wire import Acceptor, listen_local
 
-GUARDS: dict[str, Callable[[int, int, FrontRequests | None], Guard] | None] = {
-    "tcp": None,
-    "http": HttpGuard,
-}
-"""What looks at a connection from a local port to one of the guest, by the name of the front."""
+FRONTS = ("http", "tcp")
 
 
 class TcpPort:
     """Serves 127.0.0.1:port until closed. A front, see client.fronts."""
 
     def __init__(
-        self, relay: StreamRelay, served: ServedPort, requests: FrontRequests | None = None
+        self,
+        relay: StreamRelay,
+        served: ServedPort,
+        requests: FrontRequests | None = None,
+        origin: ServiceOrigin | None = None,
     ) -> None:
         """Listen at its local port. Raises ConflictError when that is taken, UnsupportedError for a
         front that this version does not have.
 
-        relay: has the streams; requests: are told of what HTTP has asked
+        relay: has the streams; requests, origin: see HttpGuard
         """
-        self._requests = requests
-        if served.front not in GUARDS:
-            known = ", ".join(sorted(GUARDS))
+        self._requests, self._origin = requests, origin
+        if served.front not in FRONTS:
+            known = ", ".join(FRONTS)
             raise UnsupportedError(
                 f"there is no front {served.front!r} for port {served.port} of the guest",
                 why=f"there are: {known}",
             )
         self._relay = relay
-        self._guard = GUARDS[served.front]
         self.served = served
         listener = listen_local(served.local)
         self._acceptor = Acceptor(listener, self._adopt, f"{served.front} port")
@@ -70,6 +69,6 @@ class TcpPort:
         with contextlib.suppress(OSError):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         guard = None
-        if self._guard:
-            guard = self._guard(self.port, self.served.port, self._requests)
+        if self.served.front == "http":
+            guard = HttpGuard(connection, self.served.port, self._requests, self._origin)
         self._relay.adopt(connection, self.served.port, guard)

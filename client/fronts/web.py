@@ -2,29 +2,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """The front `http` of a carried service: `tcp`, for which pages of other sites are refused.
 
-Each request of a connection is looked at before it goes on (wire/http/sites.py), and its bytes
-are passed as they came, so a request that two readers may understand differently is refused. Behind
-an answer 101 to a request with `Upgrade` (a WebSocket) the bytes may be anything. A page of another
-site cannot make one: its Origin is refused, and a browser lets no script set that header; nor does
-it use such a connection for other requests.
+Browsers are sent to an origin of the service's own (client/fronts/origin.py). Each request of a
+connection is looked at before it goes on (wire/http/sites.py), and its bytes are passed as they
+came, so a request that two readers may understand differently is refused. Behind an answer 101 to a
+request with `Upgrade` (a WebSocket) the bytes may be anything. A page of another site cannot make
+one: its Origin is refused, and a browser lets no script set that header; nor does it use such a
+connection for other requests.
 """
 
 from __future__ import annotations
 
 import re
+import socket
 import time
 from collections import deque
+from collections.abc import Callable
 
 import h11
 
+from client.fronts.origin import ServiceOrigin
 from client.fronts.requests import FrontRequest, FrontRequests
 from replay import StreamRefused
 from satchel.errors import AccessError, SatchelError, UsageError
 from satchel.targets import split_target
-from wire import ErrorReport, refusal, refuse_other_sites
+from wire import LOOPBACK_HOSTS, ErrorReport, refusal, refuse_other_sites
 
 MAX_HEAD = 64 << 10
 """Bytes of a request's line and headers."""
+
+FRAMES = b"Content-Security-Policy: frame-ancestors 'self'\r\n"
+"""Is added to the service's own policy: its pages may show each other, no other site may."""
 
 _ODD_LINE = re.compile(rb"\r(?!\n)|(?<!\r)\n|\n[ \t]")
 
@@ -33,11 +40,17 @@ class HttpGuard:
     """A guard, see replay.guards: of one connection to a local port."""
 
     def __init__(
-        self, port: int, guest_port: int = 0, requests: FrontRequests | None = None
+        self,
+        connection: socket.socket,
+        guest_port: int = 0,
+        requests: FrontRequests | None = None,
+        origin: ServiceOrigin | None = None,
     ) -> None:
-        """port: the local one, whose names a request may use; requests: are told of each that goes
-        to that port of the guest."""
-        self._port = port
+        """connection: the program's, to the local port; requests: are told of each that goes to
+        that port of the guest; origin: where browsers are sent; without one they stay."""
+        self._connection, self._origin = connection, origin
+        self._coming = bytearray()  # what the guest said and the program does not have
+        self._head_at: int | None = None  # where in it an answer's head begins that is not whole
         self._guest_port = guest_port
         self._requests = requests or FrontRequests((), time.time)
         self._waiting: deque[FrontRequest] = deque()
@@ -61,6 +74,8 @@ class HttpGuard:
             return self._look(data) if data else b""
         except h11.RemoteProtocolError as error:
             raise _refused(UsageError("this is not an HTTP request", why=str(error))) from error
+        except StreamRefused:
+            raise
         except SatchelError as error:
             raise _refused(error) from error
 
@@ -108,12 +123,20 @@ class HttpGuard:
         authority, target = split_target(target)
         if authority is not None and fields.get("host") != [authority]:
             fields.setdefault("host", []).append(authority)
-        refuse_other_sites(self._port, method, header)
+        self._place(method, header, target)
         self._head_passed = True
         self._sending = self._requests.begin(self._guest_port, method, target)
         self._sending.upgrades = "upgrade" in fields
         if not self._unknown:
             self._waiting.append(self._sending)
+
+    def _place(self, method: str, header: Callable[[str], str | None], target: str) -> None:
+        """Refuse other sites, and lead browsers to the service's origin."""
+        port, origin = self._connection.getsockname()[1], self._origin
+        refuse_other_sites(port, method, header, origin.hosts if origin else LOOPBACK_HOSTS)
+        if origin and (url := origin.elsewhere(port, header, target, self._connection)):
+            what = f"a browser is sent to {origin.service}"
+            raise StreamRefused(what, answer=_moved(url), expected=True)
 
     def _pass(self, count: int) -> bytes:
         taken = bytes(self._held[:count])
@@ -122,14 +145,22 @@ class HttpGuard:
         self._requests.keep(self._sending, taken)
         return taken
 
-    def to_program(self, data: bytes) -> None:
-        """See Guard. Which requests are answered, and which answers have begun."""
+    def to_program(self, data: bytes) -> bytes:
+        """See Guard. Adds FRAMES to each answer, and notes which requests are answered, and which
+        answers have begun. A head is held until it is whole."""
         if self._unknown:
-            return
+            return data
+        self._coming += data
         try:
             self._hear(data)
         except h11.ProtocolError:
             self._know_nothing()
+        count = len(self._coming)
+        if self._head_at is not None and not self._unknown and data:
+            count, self._head_at = self._head_at, 0
+        passed = bytes(self._coming[:count])
+        del self._coming[:count]
+        return passed
 
     def again(self) -> bytes | None:
         """See Guard: the requests that wait, where all of them may be sent twice."""
@@ -153,6 +184,7 @@ class HttpGuard:
             else:
                 if self._answer is None and not ended:
                     self._answer = _expecting(request.method)
+                    self._head_at = len(self._coming) - len(data)
                     request.begun = True
                 rest = self._follow(request, data)
             if self._answer_left or rest is None:
@@ -173,11 +205,21 @@ class HttpGuard:
                     self._anything = request.upgrades
                     self._know_nothing()
                 return None
+            rest = self._answer.trailing_data[0]
+            if isinstance(event, h11.InformationalResponse):
+                self._head_at = len(self._coming) - len(rest)
+            if isinstance(event, h11.Response):
+                self._add_frames()
             if isinstance(event, h11.Response) and (size := _body_size(event, request.method)):
-                rest = self._answer.trailing_data[0]
                 self._answer_left = max(0, size - len(rest))
                 return rest[size:]
         return self._answer.trailing_data[0]
+
+    def _add_frames(self) -> None:
+        """Behind the first line of the head that is whole."""
+        at = self._coming.index(b"\n", self._head_at or 0) + 1
+        self._coming[at:at] = FRAMES
+        self._head_at = None
 
     def _know_nothing(self) -> None:
         """What was asked so far counts as answered."""
@@ -221,6 +263,11 @@ def _expecting(method: str) -> h11.Connection:
 
 def _parser() -> h11.Connection:
     return h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
+
+
+def _moved(url: str) -> bytes:
+    lines = ("HTTP/1.1 307 Temporary Redirect", f"Location: {url}", "Cache-Control: no-store")
+    return "\r\n".join([*lines, "Content-Length: 0", "Connection: close", "", ""]).encode("latin-1")
 
 
 def _refused(error: SatchelError) -> StreamRefused:

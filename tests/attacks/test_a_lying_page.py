@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from client.fronts import origin
+from client.fronts.origin import ServiceOrigin
 from client.fronts.proxy import Proxy
 from client.platform.limit import Limit
 from client.platform.settings import HOME
@@ -64,9 +65,10 @@ class Hotspot:
             replica.says = self.say
             self.session.add(replica, OperationNumber(0))
         self.headers: tuple[str, ...] = STICKY
-        self.proxy = Proxy(self.session, service="notes")
+        self.origin = ServiceOrigin.of("notes", folder)
+        self.proxy = Proxy(self.session, origin=self.origin)
         self.url = f"http://127.0.0.1:{self.proxy.port}/"
-        self.own = {"Host": f"notes.localhost:{self.proxy.port}"}
+        self.own = {"Host": f"{self.origin.host}:{self.proxy.port}"}
         self.requests: list[bytes] = []
 
     def say(self, operation: Operation) -> bytes:
@@ -311,4 +313,6 @@ def test_chromium_that_another_program_sends_ends_at_the_origin_of_the_service(
     assert "<p>page</p>" in done.stdout
     assert hotspot.requests
     assert all(b"secret" not in request for request in hotspot.requests)
-    assert any(b"Host: notes.localhost" in request for request in hotspot.requests)
+    assert any(
+        b"Host: %s" % hotspot.origin.host.encode() in request for request in hotspot.requests
+    )

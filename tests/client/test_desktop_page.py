@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
-import httpx
 import pytest
 
 from client.fronts import desktop_port
+from tests import localhost
 from tests.browser import NOVNC, Browser
 from tests.client.test_desktop import HEIGHT, WIDTH, Bench
 from tests.client.test_desktop_viewer import kept
@@ -59,12 +59,12 @@ class Asking:
 
     def __init__(self, page: Page, **headers: str) -> None:
         """As the page's own script does, where headers do not say otherwise."""
-        with httpx.Client(base_url=f"http://127.0.0.1:{page.port}") as owner:
+        with localhost.client(base_url=f"http://{page.host}:{page.port}") as owner:
             owner.get(page.link)
             self.port = owner.get("/desktop/port").json()["port"]
             cookie = f"satchel-{page.port}={owner.cookies[f'satchel-{page.port}']}"
-        ours = {"Origin": f"http://127.0.0.1:{page.port}", "Cookie": cookie}
-        sent = {"Host": f"127.0.0.1:{self.port}"} | ours | headers
+        ours = {"Origin": f"http://{page.host}:{page.port}", "Cookie": cookie}
+        sent = {"Host": f"{page.host}:{self.port}"} | ours | headers
         key = base64.b64encode(os.urandom(16)).decode()
         more = "".join(f"{n}: {v}\r\n" for n, v in sent.items() if n != "Host" and v)
         self.socket = socket.create_connection(("127.0.0.1", self.port), 30)
@@ -163,13 +163,13 @@ def test_what_is_no_websocket_is_no_way_in(page: Page, bench: Bench) -> None:
 
 def test_without_the_cookie_there_is_no_port_and_no_viewer(page: Page) -> None:
     for path in ("/desktop", "/desktop/port", "/novnc/core/rfb.js"):
-        assert httpx.get(f"http://127.0.0.1:{page.port}{path}").status_code == 403
+        assert localhost.get(f"http://{page.host}:{page.port}{path}").status_code == 403
 
 
 def test_a_page_without_a_desktop_offers_none() -> None:
     with (
         Page(lambda: {"title": "Here", "sections": []}) as page,
-        httpx.Client(base_url=f"http://127.0.0.1:{page.port}") as owner,
+        localhost.client(base_url=f"http://{page.host}:{page.port}") as owner,
     ):
         owner.get(page.link)
         assert owner.get("/view").json()["sections"] == []
@@ -182,7 +182,7 @@ def test_without_novnc_the_page_says_what_to_install(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("wire.http.pages.NOVNC", tmp_path)
-    with httpx.Client(base_url=f"http://127.0.0.1:{page.port}") as owner:
+    with localhost.client(base_url=f"http://{page.host}:{page.port}") as owner:
         owner.get(page.link)
         assert "apt install novnc" in owner.get("/desktop").json()["fix"]
         (section,) = owner.get("/view").json()["sections"]

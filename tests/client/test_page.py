@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from client.page import SessionView
+from tests import localhost
 from tests.browser import NOVNC
 from tests.client.test_cli import Person
 from tests.client.world import World, post
@@ -37,7 +37,7 @@ def test_it_shows_replicas_volumes_and_where_their_blocks_came_from(carried: Wor
     assert runner.session.wait_stable(15.0)
     with (
         Page(SessionView(runner)) as page,
-        httpx.Client(base_url=f"http://127.0.0.1:{page.port}") as browser,
+        localhost.client(base_url=f"http://{page.host}:{page.port}") as browser,
     ):
         browser.get(page.link)
         view = browser.get("/view").json()

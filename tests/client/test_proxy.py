@@ -14,6 +14,7 @@ import pytest
 
 from client.fronts import open_front
 from client.fronts import proxy as proxies
+from client.fronts.origin import ServiceOrigin
 from client.fronts.proxy import Proxy
 from client.platform.settings import HOME
 from client.session.journal import Journal
@@ -149,10 +150,12 @@ def test_headers_reach_the_service_as_they_came(bench: Bench) -> None:
     assert said.startswith(b"HTTP/1.1 403 ")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:{port}", "notes.localhost:{port}"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:{port}", "notes.localhost:{port}", "notes-1.localhost:{port}"]
+)
 def test_a_program_that_says_a_part_of_what_browsers_say_is_none(bench: Bench, host: str) -> None:
     """Node.js 18 does so, and got 403."""
-    own = Proxy(bench.session, service="notes")
+    own = Proxy(bench.session, origin=ServiceOrigin("notes", "notes-1.localhost"))
     lines = ["accept: */*", "accept-language: *", "sec-fetch-mode: cors", "user-agent: node"]
     said = raw(own.port, "GET / HTTP/1.1", f"host: {host.format(port=own.port)}", *lines)
     own.close()

@@ -10,13 +10,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from homeserver.page import home_page
 from homeserver.shares import ShareRegistry, Shares
 from media import Media
 from shares.home import ShareRecord
+from tests import localhost
 from tests.browser import NOVNC
 from tests.chunkstore.mounts import tmpfs
 from tests.homeserver.conftest import Bench
@@ -30,7 +30,7 @@ pytestmark = requires("nbdkit", "nbdfuse", "fuse", "ssh-keygen")
 
 def rows(page: Page) -> dict[str, list[dict[str, Any]]]:
     """The rows of its sections, by title."""
-    with httpx.Client(base_url=f"http://127.0.0.1:{page.port}") as client:
+    with localhost.client(base_url=f"http://{page.host}:{page.port}") as client:
         client.get(page.link)
         sections = client.get("/view").json()["sections"]
     return {section["title"]: section.get("rows", []) for section in sections}
@@ -66,7 +66,7 @@ def test_a_medium_is_ejected_by_its_button(bench: Bench, tmp_path: Path) -> None
     with tmpfs(stick), page_of(bench, papers) as page:
         with Media.init(stick) as media:
             uuid = media.uuid
-        with httpx.Client(base_url=f"http://127.0.0.1:{page.port}") as client:
+        with localhost.client(base_url=f"http://{page.host}:{page.port}") as client:
             assert client.post("/act/eject", json={"key": uuid}).status_code == 403
             client.get(page.link)
             assert client.post("/act/eject", json={"key": str(stick)}).status_code == 404

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from satchel.errors import UnavailableError
+from tests import localhost
 from tests.waiting import eventually
 from wire import Page, View
 from wire.http.pages import VIEWERS
@@ -36,28 +37,30 @@ def page() -> Iterator[Page]:
 
 @pytest.fixture
 def owner(page: Page) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"http://127.0.0.1:{page.port}", follow_redirects=True) as client:
+    with localhost.client(
+        base_url=f"http://{page.host}:{page.port}", follow_redirects=True
+    ) as client:
         assert client.get(page.link).status_code == 200
         yield client
 
 
 @pytest.mark.parametrize("path", ["/", "/view", "/events", "/act/end"])
 def test_without_the_cookie_nothing_is_told_or_done(page: Page, path: str) -> None:
-    place = f"http://127.0.0.1:{page.port}{path}"
+    place = f"http://{page.host}:{page.port}{path}"
     method = "POST" if path.startswith("/act") else "GET"
-    answer = httpx.request(method, place, json={"key": "r1"})
+    answer = localhost.request(method, place, json={"key": "r1"})
     assert (answer.status_code, answer.json()["code"], ENDED) == (403, "access", [])
     wrong = {b"Cookie": f"satchel-{page.port}=\xe9".encode("latin-1")}
-    assert httpx.request(method, place, json={"key": "r1"}, headers=wrong).status_code == 403
+    assert localhost.request(method, place, json={"key": "r1"}, headers=wrong).status_code == 403
 
 
 def test_a_wrong_token_gives_no_cookie(page: Page) -> None:
-    answer = httpx.get(f"http://127.0.0.1:{page.port}/login?token=guess")
+    answer = localhost.get(f"http://{page.host}:{page.port}/login?token=guess")
     assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
 
 
 def test_the_cookie_is_for_no_script_and_no_other_site(page: Page) -> None:
-    said = httpx.get(page.link).headers["set-cookie"]
+    said = localhost.get(page.link).headers["set-cookie"]
     assert "HttpOnly" in said
     assert "SameSite=Strict" in said
     assert page.link.split("=")[1] not in said

@@ -23,6 +23,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from wire import LoopbackPeer
+
 MARK = "SATCHEL_UPLINK"
 """The environment variable that `satchel uplink run` gives: `background` or `foreground`."""
 
@@ -65,8 +67,8 @@ class Programs:
     def at(self, connection: socket.socket) -> Program:
         """Never raises."""
         try:
-            inode = _inode(connection.getpeername()[1], connection.getsockname()[1])
-            pid = self._holder(inode) if inode else 0
+            peer = LoopbackPeer.of(connection)
+            pid = self._holder(peer.inode) if peer else 0
             return self.of(pid) if pid else Program()
         except (OSError, ValueError, IndexError):
             return Program()
@@ -125,16 +127,6 @@ def _has_foreground(process: Path) -> bool:
     fields = (process / "stat").read_text().rpartition(")")[2].split()
     group, terminal, foreground = fields[2], fields[4], fields[5]
     return terminal != "0" and group == foreground
-
-
-def _inode(port: int, ours: int) -> int:
-    """Of the socket whose own port is `port` and whose peer's is `ours`."""
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        local, remote = (int(each.rpartition(":")[2], 16) for each in fields[1:3])
-        if (local, remote) == (port, ours):
-            return int(fields[9])
-    return 0
 
 
 def _holders(inode: int, processes: Iterable[int]) -> Iterator[int]:

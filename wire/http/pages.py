@@ -11,9 +11,10 @@ POST /act/NAME           key: TEXT; what a button does
 GET  /desktop            the desktop of a service, by noVNC, whose files are under /novnc/
 GET  /desktop/port       port: where its WebSocket is
 
-Any local user and any page in a browser reaches the port. So a request needs the cookie, a Host
-that names this port, and no other site behind it. The files need no cookie: they hold no secret.
-A WebSocket needs the cookie as well, and this page behind it.
+Any local user and any page in a browser reaches the port. So a request needs the cookie, the page's
+own host, and no other site behind it. The files need no cookie: they hold no secret.
+A WebSocket needs the cookie as well, and this page behind it. The host is another one in each run
+(wire/http/sites.py), so no server at another port gets the cookie.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ import flask
 from satchel.errors import AccessError, CapacityError, NotFoundError, SatchelError, UsageError
 from wire.errors import ErrorReport
 from wire.http.server import Server, bound_json, install_errors, serve_local
-from wire.http.sites import refuse_other_pages, refuse_other_sites
+from wire.http.sites import refuse_other_pages, refuse_other_sites, unguessable_host
 from wire.http.websocket import Header, WebSocketPort
 
 FILES = Path(__file__).with_name("page")
@@ -100,7 +101,8 @@ class PageBusy(CapacityError):
 class Page:
     """A daemon's page while it is served. Any thread may call `close`.
 
-    link: with which its owner logs in; whoever has it may do what the page can
+    host: its name, of this device; link: with which its owner logs in; a person who has it may do
+    what the page can
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class Page:
         connects to a VNC server, whose screen the page shows. Raises what `listen_local` does."""
         self._view, self._actions = view, actions or {}
         self._token, self._cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        self.host = unguessable_host()
         self._viewers = threading.BoundedSemaphore(VIEWERS)
         self._closing = threading.Event()
         self._looking = threading.Lock()  # guards the one below
@@ -123,7 +126,7 @@ class Page:
             self._app(), port, threads=VIEWERS + OTHER_THREADS, max_body=MAX_BODY
         )
         self.port = self._server.port
-        self.link = f"http://127.0.0.1:{self.port}/login?token={self._token}"
+        self.link = f"http://{self.host}:{self.port}/login?token={self._token}"
         if desktop:
             self._sockets = WebSocketPort(self._admit_socket, desktop)
 
@@ -158,13 +161,13 @@ class Page:
 
     def _admit(self) -> None:
         request = flask.request
-        refuse_other_sites(self.port, request.method, request.headers.get)
+        refuse_other_sites(self.port, request.method, request.headers.get, (self.host,))
         if request.endpoint in OPEN:
             return
         self._require_cookie(request.cookies.get(self._cookie_name, ""))
 
     def _admit_socket(self, port: int, header: Header) -> None:
-        refuse_other_pages(port, self.port, header)
+        refuse_other_pages(port, self.port, self.host, header)
         try:
             sent = SimpleCookie(header("Cookie") or "").get(self._cookie_name)
         except CookieError:
@@ -245,13 +248,13 @@ class Page:
         return answer
 
     def _policy(self) -> str:
-        """What a page's scripts may load. noVNC makes pictures of what it is sent."""
-        if self._sockets is None:
+        """Return what a page's scripts may load. noVNC makes pictures of what it is sent. Who asks
+        by another name is not told the host."""
+        asked = flask.request.headers.get("Host", "").lower()
+        if self._sockets is None or asked != f"{self.host}:{self.port}":
             return POLICY
-        places = " ".join(
-            f"ws://{name}:{self._sockets.port}" for name in ("127.0.0.1", "localhost")
-        )
-        return f"{POLICY}; connect-src 'self' {places}; img-src 'self' data:"
+        place = f"ws://{self.host}:{self._sockets.port}"
+        return f"{POLICY}; connect-src 'self' {place}; img-src 'self' data:"
 
 
 NOVNC_FIX = "apt install novnc, then load this page again"
