@@ -24,6 +24,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,13 +32,14 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text(encoding="ascii"))
-SECONDS = 120.0  # of a file's tests, which need a fifth
+SECONDS = 60.0  # of a file's tests, and five times as much as they take without a change
 MEMORY = 4 << 30  # bytes; a loop without an end must not take all of the host's
 
 PYTEST = f"{sys.executable} -m pytest -x -q -n0 -p no:cacheprovider"
-BUILD = f"""cmake -S . -B build -G Ninja -DPython_EXECUTABLE={sys.executable} \
-  -Dpybind11_DIR="$({sys.executable} -m pybind11 --cmakedir)" &&
-  cmake --build build --target native_tests crash_states _core"""
+MAKE = "cmake --build build --target"
+COMPILE = f"{MAKE} satchel_core"
+CONFIGURE = f"""cmake -S . -B build -G Ninja -DPython_EXECUTABLE={sys.executable} \
+  -Dpybind11_DIR="$({sys.executable} -m pybind11 --cmakedir)" && {MAKE} native_tests crash_states _core"""
 
 SWAPS = """Lt LtE GtE, LtE Lt Gt, Gt GtE LtE, GtE Gt Lt, Eq NotEq, NotEq Eq, Is IsNot, IsNot Is,
   In NotIn, NotIn In, And Or, Or And, Add Sub, Sub Add, < <= >=, <= < >, > >= <=, >= > <, == !=,
@@ -138,7 +140,7 @@ def cpp_mutants(text: str) -> Iterator[Mutant]:
 def passes(tree: Path, command: str, seconds: float = 600.0) -> bool:
     """Run a command in a copy. It fails if it takes more seconds."""
     settings = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "PYTEST": PYTEST}
-    settings |= {"GTEST_FAIL_FAST": "1", "NATIVE": "tests/native/_native"}
+    settings |= {"GTEST_FAIL_FAST": "1", "NATIVE": "tests/native/_native", "MAKE": MAKE}
     argv = ["prlimit", f"--as={MEMORY}", "bash", "-c", f"exec >/dev/null 2>&1; {command}"]
     running = subprocess.Popen(argv, cwd=tree, env={**os.environ, **settings}, process_group=0)
     try:
@@ -164,14 +166,19 @@ def enough(tree: Path, name: str, sample: int | None, seed: int) -> bool:
     if sample is not None and sample < len(chosen):
         chosen = random.Random(seed).sample(chosen, sample)
     built = not name.endswith(".py")
-    if (built and not passes(tree, BUILD)) or not passes(tree, FILES[name]["tests"]):
-        raise SystemExit(f"cannot try mutants of {name}: its tests fail without a change")
+    tests = FILES[name]["tests"]
+    if built and not passes(tree, CONFIGURE):
+        raise SystemExit(f"cannot try mutants of {name}: without a change it does not build")
+    began = time.monotonic()
+    if not passes(tree, tests):
+        raise SystemExit(f"cannot try mutants of {name}: without a change this fails: {tests}")
+    seconds = SECONDS + 5 * (time.monotonic() - began)
     lived = killed = 0
     for mutant in chosen:
         (tree / name).write_text(mutant.changed(), encoding="ascii")
         said = "does not compile"
-        if not built or passes(tree, BUILD):
-            survives = passes(tree, FILES[name]["tests"], SECONDS)
+        if not built or passes(tree, COMPILE):
+            survives = passes(tree, tests, seconds)
             said = "survived" if survives else "killed"
             lived, killed = lived + survives, killed + (not survives)
         line = text.count("\n", 0, mutant.begin) + 1
