@@ -39,7 +39,8 @@ PYTEST = f"{sys.executable} -m pytest -x -q -n0 -p no:cacheprovider"
 MAKE = "cmake --build build --target"
 COMPILE = f"{MAKE} satchel_core"
 CONFIGURE = f"""cmake -S . -B build -G Ninja -DPython_EXECUTABLE={sys.executable} \
-  -Dpybind11_DIR="$({sys.executable} -m pybind11 --cmakedir)" && {MAKE} native_tests crash_states _core"""
+  -Dpybind11_DIR="$({sys.executable} -m pybind11 --cmakedir)" &&
+  {MAKE} native_tests crash_states _core"""
 
 SWAPS = """Lt LtE GtE, LtE Lt Gt, Gt GtE LtE, GtE Gt Lt, Eq NotEq, NotEq Eq, Is IsNot, IsNot Is,
   In NotIn, NotIn In, And Or, Or And, Add Sub, Sub Add, < <= >=, <= < >, > >= <=, >= > <, == !=,

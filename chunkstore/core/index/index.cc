@@ -19,7 +19,14 @@ namespace {
 
 constexpr char kEndKey[] = "end";
 constexpr size_t kValueSize = 8;
-constexpr size_t kEndSize = 12;
+
+#pragma pack(push, 1)
+struct EndValue {
+  uint32_t pack;
+  uint64_t offset;
+};
+#pragma pack(pop)
+static_assert(sizeof(EndValue) == 12, "as docs/formats/store.md has it");
 
 // What Destroy is about to remove has this behind its name.
 constexpr char kDead[] = ".dead";
@@ -109,7 +116,6 @@ Status Index::Open(Env* env, const std::string& path, std::unique_ptr<Index>* in
   options.env = made->env_.get();
   options.create_if_missing = true;
   options.paranoid_checks = true;
-  options.write_buffer_size = 4 << 20;
   options.max_open_files = 64;
   options.compression = leveldb::kNoCompression;  // hashes do not compress
   options.filter_policy = made->filter_.get();
@@ -217,10 +223,8 @@ Status Index::Write(const std::vector<Entry>& put, const std::vector<ChunkRef>& 
     }
   }
   if (end != nullptr) {
-    char position[kEndSize];
-    std::memcpy(position, &end->pack, 4);
-    std::memcpy(position + 4, &end->offset, 8);
-    batch.Put(kEndKey, leveldb::Slice(position, sizeof position));
+    const EndValue position{end->pack, end->offset};
+    batch.Put(kEndKey, {reinterpret_cast<const char*>(&position), sizeof position});
   }
   leveldb::WriteOptions options;
   options.sync = true;
@@ -257,9 +261,7 @@ uint64_t Index::Bytes() const {
 Status Index::Compact() {
   db_->CompactRange(nullptr, nullptr);
   leveldb::WriteBatch nothing;
-  leveldb::WriteOptions options;
-  options.sync = true;
-  return FromLevelDb(db_->Write(options, &nothing));
+  return FromLevelDb(db_->Write({}, &nothing));
 }
 
 Status Index::End(PackPosition* end, bool* complete) const {
@@ -269,11 +271,12 @@ Status Index::End(PackPosition* end, bool* complete) const {
   if (complete != nullptr) *complete = status.ok();
   if (status.IsNotFound()) return {};
   SATCHEL_RETURN_IF_ERROR(FromLevelDb(status));
-  if (value.size() != kEndSize) {
+  EndValue position;
+  if (value.size() != sizeof position) {
     return Status::Make(Kind::kDamaged, "cannot use the chunk index", "its end has a wrong size");
   }
-  std::memcpy(&end->pack, value.data(), 4);
-  std::memcpy(&end->offset, value.data() + 4, 8);
+  std::memcpy(&position, value.data(), sizeof position);
+  *end = PackPosition{position.pack, position.offset};
   return {};
 }
 
