@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the index writes is what its page says: the example of docs/formats/store.md, byte by byte,
-// as LevelDB itself reads it. Then what it answers, and what it does on a disk that fails, is cut
-// off from its power, or returns other bytes.
+// The index writes the example of docs/formats/store.md, byte by byte, as LevelDB itself reads it.
+// Its answers are right or an error on a disk that fails, loses its power, or returns other bytes.
 #include "chunkstore/core/index/index.h"
 
 #include <gtest/gtest.h>
@@ -93,7 +92,7 @@ ChunkRef Ref(const std::string& begin, char id = 'i', char digest = 'd') {
 Location InRecord(uint32_t offset) { return {3, offset, 100}; }
 Location InFrame(uint32_t offset) { return {4, offset, FrameLength(100), 2}; }
 
-// Every chunk with its place, in the order of the index; "error" at the end if there is one.
+// Return every chunk with its place, in the order of the index, and "error" after an error.
 using Content = std::vector<std::pair<std::string, uint64_t>>;
 Content ContentOf(const Index& index, unsigned part = 0, unsigned parts = 1) {
   Content found;
@@ -181,7 +180,7 @@ TEST_F(IndexTest, ANamesakeIsAnotherRecordWithTheWholeSha1) {
   Write({{ref, InRecord(1)}, {Ref("aaaa", 'j'), InRecord(2)}, {Ref("aaaa", 'i', 'a'), InFrame(3)}});
   EXPECT_FALSE(HasNamesake(ref));
   EXPECT_TRUE(HasNamesake(Ref("aaaa", 'i', 'z')));
-  for (const char digest : {'a', 'z'}) {  // before it and behind it
+  for (const char digest : {'a', 'z'}) {  // before it and after it
     const ChunkRef other = Ref("aaaa", 'i', digest);
     Write({{other, InRecord(4)}});
     EXPECT_TRUE(HasNamesake(ref)) << digest;

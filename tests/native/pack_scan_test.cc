@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The Satchel authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a scan finds in a pack, whatever stands between the records and wherever its reads end.
+// A scan finds the records and frames of a pack behind any garbage, wherever its reads end.
 #include "chunkstore/core/packs/pack_scan.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ std::string FrameOf(unsigned blocks) {
   return frame;
 }
 
-// Counts what is read, until it cannot be read any more.
+// A file that counts its reads. A broken one fails.
 class CountingFile : public ForwardingFile {
  public:
   using ForwardingFile::ForwardingFile;
@@ -83,8 +83,8 @@ class PackScan : public testing::Test {
 
   Status Header() { return CheckPackHeader(file_.get()); }
 
-  // Each thing as "kind begin end", then what else the visitor is told. `fail`: the number of the
-  // visit that ends the scan with an error.
+  // Scan the range and return each visit as "kind begin end" and its other arguments. The visit of
+  // the number `fail` returns an error, which ends the scan.
   std::vector<std::string> Scan(uint64_t begin, uint64_t end, size_t fail = SIZE_MAX) {
     std::vector<std::string> found;
     const auto add = [&](const std::string& kind, uint64_t from, uint64_t to,
@@ -186,7 +186,7 @@ TEST_F(PackScan, OnlyTheRangeIsVisited) {
   EXPECT_EQ(Scan(size() + 1, size() + 2), Found{});
 }
 
-// A record that begins in the last bytes of what is read at once, behind garbage.
+// The record follows garbage and begins in the last bytes of a read.
 TEST_F(PackScan, ARecordIsFoundWhereverAReadEnds) {
   const std::string header = data_;
   for (uint64_t before = kRead - 4; before <= kRead + 1; ++before) {
@@ -197,7 +197,7 @@ TEST_F(PackScan, ARecordIsFoundWhereverAReadEnds) {
   }
 }
 
-// Much of it is read again only where a frame of the largest size might have been cut off.
+// Only the end of a read is read again, for a frame of the largest size might be cut off there.
 TEST_F(PackScan, EachByteIsReadAboutOnce) {
   std::string data = data_;
   for (uint64_t i = 0; i < 600; ++i) data += RecordOf(i % 4);

@@ -17,7 +17,8 @@ class Walk {
   Walk(PageSource* pages, const TableVisitor& visitor, uint64_t first, uint64_t end)
       : pages_(pages), visitor_(visitor), first_(first), end_(end) {}
 
-  // Visits what of the range is under the page `ref` of `level`, whose first block is `base`.
+  // Visits what of the range, which is something, is under the page `ref` of `level`, whose first
+  // block is `base`.
   Status Under(const ChunkRef& ref, unsigned level, uint64_t base) {
     if (ref.IsZero()) return Zero(base, BlocksPerEntry(level + 1));
     bool descend = true;
@@ -34,13 +35,12 @@ class Walk {
   Status Zero(uint64_t base, uint64_t count) {
     const uint64_t from = std::max(base, first_);
     const uint64_t to = std::min(base + count, end_);
-    return from < to && visitor_.on_zero ? visitor_.on_zero(from, to - from) : Status();
+    return visitor_.on_zero ? visitor_.on_zero(from, to - from) : Status();
   }
 
   Status Blocks(const Page& page, uint64_t base) {
     const uint64_t from = std::max(base, first_);
     const uint64_t to = std::min(base + kPageFanout, end_);
-    if (from >= to) return {};
     return visitor_.on_blocks(from, page.refs + (from - base), static_cast<uint32_t>(to - from));
   }
 
@@ -48,8 +48,8 @@ class Walk {
     const uint64_t span = BlocksPerEntry(level);
     for (uint32_t i = 0; i < kPageFanout; ++i) {
       const uint64_t start = base + i * span;
-      if (start >= end_) break;
-      if (start + span > first_) SATCHEL_RETURN_IF_ERROR(Under(page.refs[i], level - 1, start));
+      if (start >= end_ || start + span <= first_) continue;
+      SATCHEL_RETURN_IF_ERROR(Under(page.refs[i], level - 1, start));
     }
     return {};
   }
@@ -204,7 +204,6 @@ Status TableRewriter::OpenPage(unsigned level, uint64_t index) {
 Status TableRewriter::ClosePage(unsigned level) {
   Open& slot = open_[level];
   if (!slot.open) return {};
-  slot.open = false;
   ChunkRef ref;
   SATCHEL_RETURN_IF_ERROR(sink_->PutPage(slot.page, level, &ref));
   if (level == top_) {
