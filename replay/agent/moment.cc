@@ -36,7 +36,11 @@ MomentFile::~MomentFile() {
 void MomentFile::Set(uint64_t number, uint64_t time_ns, uint64_t seed, bool counts) {
   if (moment_ == nullptr) return;
   moment_->time_ns = time_ns;
-  if (counts && time_ns > moment_->steady_ns) moment_->steady_ns = time_ns;
+  if (counts) {
+    if (latest_ns_ == 0) moment_->steady_ns = time_ns;
+    if (latest_ns_ != 0 && time_ns > latest_ns_) moment_->steady_ns += time_ns - latest_ns_;
+    latest_ns_ = time_ns;
+  }
   moment_->seed = seed;
   moment_->number = number;
 }

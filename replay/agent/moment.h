@@ -13,10 +13,11 @@
 namespace satchel {
 
 struct Moment {
-  uint64_t time_ns;    // the operation's, since 1970
-  uint64_t steady_ns;  // the latest of all operations up to this one: it never goes back
-  uint64_t seed;       // the operation's; of a carried service another one after each wakening
-  uint64_t number;     // the operation's; a read's is that of the operation before which it belongs
+  uint64_t time_ns;  // the operation's, since 1970
+  uint64_t
+      steady_ns;    // the first operation's time, and each step forward since: it never goes back
+  uint64_t seed;    // the operation's; of a carried service another one after each wakening
+  uint64_t number;  // the operation's; a read's is that of the operation before which it belongs
 };
 
 // Who writes it. Does nothing without a path, and where the file cannot be made.
@@ -32,6 +33,7 @@ class MomentFile {
 
  private:
   volatile Moment* moment_ = nullptr;
+  uint64_t latest_ns_ = 0;  // of the latest operation that counts
 };
 
 }  // namespace satchel

@@ -6,8 +6,8 @@
 // file (moment.h), SATCHEL_STANDS says in words what comes from there:
 //
 //   time        the wall clock stands at the operation's time
-//   monotonic   the monotonic clocks stand, at the latest time of an operation so far. Their timers
-//               do not come due then: for programs that put them into what they show, an X server
+//   monotonic   the monotonic clocks stand. They go forward with the operations' times, and stay
+//               where those go back. Their timers do not come due: for programs that show them
 //   randomness  getrandom, getentropy and arc4random give what follows from seed and number of the
 //               operation alone: ChaCha20, from its beginning with each operation, in each process
 //

@@ -22,6 +22,7 @@ from tests.replay.agents import TIME, body, http, running_agent
 SERVICE = Path(__file__).with_name("asking.py")
 PRELOAD = agent_program().with_name("satchel-moment.so")
 BOTH = "time randomness"
+AHEAD = 72 * 365 * 86_400
 
 
 @contextmanager
@@ -70,7 +71,7 @@ def test_what_is_drawn_is_chacha20_of_seed_and_number(short_path: Path) -> None:
         assert abs(found["time_ns"] - time.time_ns()) < 600 * 10**9
 
 
-def test_the_steady_clock_never_goes_back_and_a_read_does_not_move_it(short_path: Path) -> None:
+def test_the_steady_clock_goes_on_after_a_jump_and_no_read_moves_it(short_path: Path) -> None:
     def at(number: int, seconds: int) -> Operation:
         time_ns = TIME + seconds * 10**9
         payload = adapters.http.encode("GET", "/", [], b"", number=1, time_ns=1, seed=1)
@@ -79,8 +80,10 @@ def test_the_steady_clock_never_goes_back_and_a_read_does_not_move_it(short_path
     with fresh(short_path / "a", "monotonic", "no-sleep") as channel:
         seen = [ask(channel, at(1, 100))["monotonic"]]
         seen += [json.loads(body(channel.read(at(2, 900)).payload))["monotonic"]]
-        seen += [ask(channel, at(2, 50))["monotonic"], ask(channel, at(3, 200))["monotonic"]]
-    assert [nanoseconds - TIME for nanoseconds in seen] == [n * 10**9 for n in (100, 100, 100, 200)]
+        times = enumerate((50, 60, AHEAD, 70, 80), 2)
+        seen += [ask(channel, at(number, seconds))["monotonic"] for number, seconds in times]
+    steady = (100, 100, 100, 110, 50 + AHEAD, 50 + AHEAD, 60 + AHEAD)
+    assert [nanoseconds - TIME for nanoseconds in seen] == [n * 10**9 for n in steady]
 
 
 @requires("openssl")
