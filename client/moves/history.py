@@ -16,14 +16,14 @@ from satchel.errors import IntegrityError
 
 logger = logging.getLogger(__name__)
 
-VERSION = 2
+VERSION = 3
 """1: with the pace that was known before instead of what the replay took."""
 
 KEPT = 64
 """Moves, the newest ones."""
 
 _NUMBERS = ("bytes", "asked_seconds", "replayed", "replay_seconds", "seconds", "predicted")
-_TEXTS = ("at", "surrogate", "near")
+_TEXTS = ("at", "surrogate", "checkpoint", "near")
 
 
 class MovesInvalid(IntegrityError):
@@ -56,6 +56,12 @@ def _made(row: Any) -> MoveRecord:
     return MoveRecord(**row | {"route": Route(row["route"])})
 
 
+def _dated(moves: list[MoveRecord]) -> list[tuple[str, MoveRecord]]:
+    """Return each move with its time, but none later than a following one: a clock was ahead."""
+    times = itertools.accumulate((move.at for move in reversed(moves)), min)
+    return list(zip(reversed([*times]), moves, strict=True))
+
+
 class History:
     """Of one service, in a file. Losing it costs predictions and nothing else."""
 
@@ -74,7 +80,8 @@ class History:
     def of_others(self) -> list[MoveRecord]:
         """Of the other services whose files are beside this one's, the oldest first."""
         paths = [path for path in self._path.parent.glob("*.json") if path != self._path]
-        return sorted(itertools.chain(*(load(p, decode) for p in paths)), key=lambda made: made.at)
+        dated = itertools.chain(*(_dated(load(path, decode)) for path in paths))
+        return [made for _, made in sorted(dated, key=lambda each: each[0])]
 
     def add(self, move: MoveRecord) -> None:
         """Note a move. One that could not be read again, and a disk that does not take it, are

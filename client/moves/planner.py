@@ -57,6 +57,7 @@ class Plan:
     routes: list[Prediction]
     break_even: int | None = None
     stay: dict[str, float] = field(default_factory=dict)
+    checkpoint: str = ""
 
     def of(self, route: Route | None) -> Prediction | None:
         """The prediction for that route, None where it is none; by default the fastest."""
@@ -107,6 +108,7 @@ class Planner:
         self._surrogates = surrogates
         self._history = History.of(settings.state, service)
         self._refused: set[str] = set()
+        self._fresh = ""
 
     def refuse_hand_overs(self, surrogate: str) -> None:
         """Plan no hand-over from that surrogate in this session."""
@@ -134,7 +136,7 @@ class Planner:
         routes = predict(now, surrogate, made, of_others)
         least = break_even(now, surrogate, made, of_others)
         routes = [p for p in routes if route in (None, p.route)]
-        return Plan(surrogate, now, routes, least, self._paces())
+        return Plan(surrogate, now, routes, least, self._paces(), checkpoint.id)
 
     def begin(self, route: Route, checkpoint: Manifest) -> Begin:
         """Have what a route begins with. Raises StateError where there is no such route, and what
@@ -158,6 +160,7 @@ class Planner:
             self._home.take_checkpoint()
             signers = self._settings.allowed_signers
             manifest = verified(self._service, *self._home.checkpoint(), HOME, signers)
+            self._fresh = manifest.id
             return Begin(manifest, time.monotonic() - began)
         needs = {
             Route.HANDOVER: "no surrogate that may hand over has a replica that takes part and "
@@ -186,6 +189,7 @@ class Planner:
         made = MoveRecord(
             at=timestamp_now(),
             surrogate=plan.surrogate,
+            checkpoint=self._fresh if prediction.route is Route.FRESH else plan.checkpoint,
             route=prediction.route,
             near=HOME if prediction.route is Route.FRESH else plan.situation.near,
             bytes=sum(prediction.bytes.values()),
@@ -216,7 +220,7 @@ class Planner:
         replaying = replay_pace(made)
         stateful = self._session.stateful
         near = "media" if media else HOME
-        if was_there(surrogate, checkpoint.created, made):
+        if was_there(surrogate, checkpoint.id, made):
             near = CACHE
         return Situation(
             replayed=max(0, self._session.last - checkpoint.operation) if stateful else 0,

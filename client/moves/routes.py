@@ -77,14 +77,15 @@ class Route(enum.Enum):
 class MoveRecord:
     """A move that was made.
 
-    near: where the checkpoint's bytes were, see Situation; bytes: of what the machine was expected
-    to touch first; asked_seconds: before anything flowed; replayed: operations executed again, in
-    replay_seconds (1 and 0 of a stateless service: its first answer); predicted: of `seconds`, in
-    all
+    checkpoint: its id; near: where its bytes were, see Situation; bytes: of what the machine was
+    expected to touch first; asked_seconds: before anything flowed; replayed: operations executed
+    again, in replay_seconds (1 and 0 of a stateless service: its first answer); predicted: of
+    `seconds`, in all
     """
 
     at: str
     surrogate: str
+    checkpoint: str
     route: Route
     near: str
     bytes: int
@@ -180,11 +181,9 @@ def break_even(
     return max(0, math.ceil((seconds[Route.FRESH] - alone) / _pace(now)))
 
 
-def was_there(surrogate: str, created: str, made: Iterable[MoveRecord]) -> bool:
-    """Whether a replica came to that surrogate after the checkpoint was made. created: UTC, ISO
-    8601 with microseconds, as in a manifest. Of moves that were noted without these, one in the
-    same second counts as earlier."""
-    return any(m.surrogate == surrogate and m.at > created for m in made)
+def was_there(surrogate: str, checkpoint: str, made: Iterable[MoveRecord]) -> bool:
+    """Return whether a replica of that checkpoint came to that surrogate."""
+    return any((m.surrogate, m.checkpoint) == (surrogate, checkpoint) for m in made)
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ def test_a_hand_over_that_fails_on_the_way_becomes_a_replay(
         carried.spots["a"].crash()
         raise UnavailableError("it is gone")
 
-    slow = MoveRecord("", "b", Route.REPLAY, "media", 1, 0.0, 4, 0.0, 900.0, 1.0)
+    slow = MoveRecord("", "b", "", Route.REPLAY, "media", 1, 0.0, 4, 0.0, 900.0, 1.0)
     swift = dataclasses.replace(slow, route=Route.HANDOVER, bytes=10**9, seconds=1.0)
     History.of(carried.settings.state, "notes").add(slow)
     History.of(carried.settings.state, "notes").add(swift)

@@ -36,6 +36,7 @@ NOW = Situation(
 MADE = MoveRecord(
     at="2026-11-21T23:00:00+00:00",
     surrogate="b",
+    checkpoint="0123456789abcdef",
     route=Route.REPLAY,
     near="media",
     bytes=4_000_000,
@@ -46,11 +47,12 @@ MADE = MoveRecord(
     predicted=9.0,
 )
 GOLDEN = b"""{
- "version": 2,
+ "version": 3,
  "moves": [
   {
    "at": "2026-11-21T23:00:00+00:00",
    "surrogate": "b",
+   "checkpoint": "0123456789abcdef",
    "route": "replay",
    "near": "media",
    "bytes": 4000000,
@@ -168,12 +170,11 @@ def test_of_a_stateless_service_what_its_first_answer_needs_has_to_come() -> Non
     assert seconds(speech, answered) == {Route.REPLAY: pytest.approx(9.0)}
 
 
-def test_a_surrogate_has_what_was_resumed_there_since_the_checkpoint_was_made() -> None:
-    assert was_there("b", "2026-11-21T22:59:59.999999+00:00", [MADE])
-    assert not was_there("b", "2026-11-21T23:00:00.000001+00:00", [MADE])
-    assert not was_there("a", "2026-11-21T22:59:59.999999+00:00", [MADE])
-    exact = dataclasses.replace(MADE, at="2026-11-21T23:00:00.000002+00:00")
-    assert was_there("b", "2026-11-21T23:00:00.000001+00:00", [exact])
+def test_a_surrogate_has_a_checkpoint_that_was_resumed_there_whatever_the_clocks() -> None:
+    ahead = dataclasses.replace(MADE, at="2098-11-21T23:00:00+00:00")
+    assert was_there("b", MADE.checkpoint, [ahead])
+    assert not was_there("b", "fedcba9876543210", [ahead])
+    assert not was_there("a", MADE.checkpoint, [ahead])
     cached = dataclasses.replace(MADE, near=CACHE, seconds=3.0)
     there = dataclasses.replace(NOW, replayed=20, near=CACHE)
     assert seconds(there, MADE, cached, MADE)[Route.REPLAY] == pytest.approx(3.0)
@@ -226,6 +227,11 @@ def test_golden_bytes(tmp_path: Path) -> None:
     History.of(tmp_path, "speech").add(later)
     History.of(tmp_path, "desktop").add(MADE)
     assert history.of_others() == [MADE, later]
+    History.of(tmp_path, "board").add(dataclasses.replace(MADE, at="2098-11-22T23:00:00+00:00"))
+    latest = dataclasses.replace(MADE, at="2026-11-23T23:00:00+00:00")
+    History.of(tmp_path, "board").add(latest)
+    assert [made.at[:4] for made in history.of_others()] == ["2026", "2026", "2098", "2026"]
+    assert history.of_others()[-1] == latest
 
 
 @pytest.mark.parametrize(
