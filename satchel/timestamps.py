@@ -7,6 +7,7 @@ A clock may have jumped, so a counter beside the moment says which of two versio
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 
@@ -18,3 +19,13 @@ def format_timestamp(moment: datetime) -> str:
 def timestamp_now() -> str:
     """This moment as that text."""
     return format_timestamp(datetime.now(UTC))
+
+
+def elapsed() -> float:
+    """Return seconds on a clock that counts sleep and never jumps, for differences only."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def wall_time(moment: float) -> datetime:
+    """Return the wall clock's time of a moment that `elapsed` gave."""
+    return datetime.fromtimestamp(time.time() - (elapsed() - moment), UTC)

@@ -9,7 +9,6 @@ remembers which one that was. So a session without home can tell whether the med
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from client.state.last_seen import KnownCopy, LatestCopies
 from images import Manifest
 from media import Media, SignedManifest
 from satchel.errors import SatchelError, UnavailableError
+from satchel.timestamps import elapsed
 from wire import Link
 
 logger = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ class MachineCopies:
 
     def take_at_home(self, *, led_on: bool) -> None:
         """Have home copy its machine, which leads. Raises as home does."""
-        at = time.time()
+        at = elapsed()
         manifest, signature = self._home.take_copy()
         found = verified(self._service, manifest, signature, HOME, self._signers)
         self.have(SignedManifest(found, signature), at, led_on=led_on)

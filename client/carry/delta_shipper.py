@@ -23,6 +23,7 @@ from client.session.home import HomeService, manifest_in
 from images import Manifest
 from media import SignedManifest
 from satchel.errors import ConflictError, SatchelError, UnavailableError
+from satchel.timestamps import elapsed
 from wire import Link
 
 logger = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class DeltaShipper:
         self._drops = 0
         self._refused = False
         self._closing = threading.Event()
-        self.copy = HomeCopy(first, time.time())
+        self.copy = HomeCopy(first, elapsed())
         self.sent_bytes = 0
         self.kept = 0
         self.failure: str | None = None

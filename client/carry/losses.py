@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from client.fronts.requests import LostRequests
 from client.platform.settings import HOME
+from satchel.timestamps import wall_time
 
 TOLD = 20
 """Lost requests that a person is told one by one."""
@@ -37,7 +37,7 @@ class Loss:
         cls, surrogate: str, copied: float, lost: float, requests: LostRequests, **more: Any
     ) -> Loss:
         """copied, lost: when what is not lost was frozen, and when it was seen that the leader is
-        gone, in seconds since 1970; more: the other fields"""
+        gone, by `elapsed`; more: the other fields"""
         told, again = tuple(map(str, requests.told)), len(requests.again) + requests.resent
         moments = (_moment(copied), _moment(lost), lost - copied)
         return cls(surrogate, *moments, requests=told, sent_again=again, **more)
@@ -57,4 +57,4 @@ class Loss:
 
 
 def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return wall_time(seconds).isoformat(timespec="milliseconds")

@@ -85,7 +85,8 @@ class MediumCopy:
     def status(self, *, rests: bool) -> dict[str, Any]:
         """For `satchel status`. rests: nothing was done since the state on the medium."""
         there = self.manifest
-        behind = None if there is None else 0.0 if rests else round(time.time() - self.at, 1)
+        seconds = 0.0 if rests else max(0.0, round(time.time() - self.at, 1))
+        behind = None if there is None else seconds
         return {
             "place": "medium",
             "checkpoint": there.id if there else None,

@@ -43,6 +43,7 @@ from replay import StreamRelay
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.names import check_name
 from satchel.polling import POLL_SECONDS
+from satchel.timestamps import elapsed
 from wire import Egress, Lane, Links
 
 logger = logging.getLogger(__name__)
@@ -212,7 +213,7 @@ class CarryRunner:
     def status(self) -> dict[str, Any]:
         """Everything that `satchel status` shows."""
         counts, copy = self.relay.counts(), self._shipping.copy
-        behind = 0.0 if self._leader.name == HOME else time.time() - copy.at
+        behind = 0.0 if self._leader.name == HOME else elapsed() - copy.at
         rests = isinstance(self._leader, AtRest)
         row: dict[str, Any] = {
             "name": self.leader,
@@ -288,8 +289,8 @@ class CarryRunner:
             self._chunks.close()
 
     def _safe_until(self) -> float:
-        """Up to when what was answered is not lost with the leader, in seconds since 1970."""
-        return time.time() if self._leader.name == HOME else self._shipping.copy.at
+        """Up to when what was answered is not lost with the leader, by `elapsed`."""
+        return elapsed() if self._leader.name == HOME else self._shipping.copy.at
 
     def _way_out(self, egress: EgressRule) -> Callable[[int], socket.socket]:
         """How connections of the guest's go out: here, or at home."""
@@ -375,14 +376,14 @@ class CarryRunner:
         """What a move begins with is what later deltas are since, so home has to have that very
         state. A home that is out of reach gets it later."""
         if not isinstance(leader, AtSurrogate):
-            self._copies.have(self._newest(), time.time(), led_on=False)
+            self._copies.have(self._newest(), elapsed(), led_on=False)
             return
         if not self._home.answers():
             logger.warning("home has no copy of %s yet: it is out of reach", self.service)
             return
         if self._shipping.wait(SETTLE_SECONDS):
             offered = leader.delta_to(self.manifest.volumes, begun)
-            self._shipping.send(offered, leader.fetch(offered), time.time())
+            self._shipping.send(offered, leader.fetch(offered), elapsed())
         if not self._shipping.wait(SETTLE_SECONDS):
             logger.warning("home has no copy of %s yet: %s", self.service, self._shipping.failure)
 
@@ -421,7 +422,7 @@ class CarryRunner:
         if not self._shipping.wait(SETTLE_SECONDS):
             why = self._shipping.failure or "it takes too long"
             raise UnavailableError("home cannot be brought up to date", why=why)
-        held, at = time.monotonic(), time.time()
+        held, at = time.monotonic(), elapsed()
         offered = leader.delta(self.manifest.volumes, hold=True)
         try:
             data = offered.data or leader.fetch(offered)
@@ -435,7 +436,7 @@ class CarryRunner:
             leader.go_on()
             raise
         took = time.monotonic() - held
-        self._copies.have(self._newest(), time.time(), led_on=not self._settled)
+        self._copies.have(self._newest(), elapsed(), led_on=not self._settled)
         self._origin = self.manifest
         self._lead(AtHome(self._home))
         self._mover.leave(leader)
@@ -531,14 +532,14 @@ class CarryRunner:
             self._home.relaunch()
             newest = self._newest()
             self._origin = newest.manifest
-            self._copies.have(newest, time.time(), led_on=True)
+            self._copies.have(newest, elapsed(), led_on=True)
             self._lead(AtHome(self._home))
 
         self._replace(HOME, why, lead)
 
     def _replace(self, successor: str, why: str, lead: Callable[[], None]) -> None:
         """The leader is lost: another one goes on from the newest copy. Tell what is lost."""
-        began, lost, leader = time.monotonic(), time.time(), self._leader
+        began, lost, leader = time.monotonic(), elapsed(), self._leader
         self._shipping.drop()
         copied = self._shipping.copy.at
         self.relay.begin_anew()
@@ -567,7 +568,7 @@ class CarryRunner:
         self._home.launch()
         newest = self._newest()
         self._origin = newest.manifest
-        self._copies.have(newest, time.time(), led_on=True)
+        self._copies.have(newest, elapsed(), led_on=True)
         self._lead(AtHome(self._home))
 
     # Copies
@@ -594,7 +595,7 @@ class CarryRunner:
 
     def _copy(self) -> None:
         """Have home get what has changed since its copy. Nothing is on its way there."""
-        self._frozen, at = time.monotonic(), time.time()
+        self._frozen, at = time.monotonic(), elapsed()
         offered = self._leader.delta(self.manifest.volumes)
         self._paused = offered.offer.paused_seconds
         self._shipping.send(offered, self._leader.fetch(offered), at)

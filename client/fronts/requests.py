@@ -9,11 +9,11 @@ with it. Of these requests the recipe may say which ones may be sent twice (`ide
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from satchel.targets import is_declared
+from satchel.timestamps import elapsed
 
 KEPT_BYTES = 16 << 20
 """Of requests that may be sent again, all together; those beyond are only told."""
@@ -27,7 +27,7 @@ _ONLY_READ = frozenset(("GET", "HEAD", "OPTIONS"))
 
 @dataclass(eq=False)
 class FrontRequest:
-    """One request. port: of the guest. at: when it began to go there, in seconds since 1970. data:
+    """One request. port: of the guest. at: when it began to go there, by `elapsed`. data:
     as it went; None where it is not kept. answered: when its answer was whole here; begun: a part
     of that has come; resent: its connection has sent it again; upgrades: it asks for another
     protocol."""
@@ -35,7 +35,7 @@ class FrontRequest:
     port: int
     method: str
     target: str
-    at: float = field(default_factory=time.time)
+    at: float = field(default_factory=elapsed)
     data: bytearray | None = None
     answered: float | None = None
     begun: bool = False
@@ -66,7 +66,7 @@ class FrontRequests:
 
     def __init__(self, idempotent: Sequence[str], copied: Callable[[], float]) -> None:
         """idempotent: METHOD PATH, each for what is at and below that path; copied: when the newest
-        copy was frozen, in seconds since 1970."""
+        copy was frozen, by `elapsed`."""
         self._declared = [tuple(text.split(" ", 1)) for text in idempotent]
         self._copied = copied
         self._lock = threading.Lock()

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 import socket
-import time
 from collections import deque
 from collections.abc import Callable
 
@@ -25,6 +24,7 @@ from client.fronts.requests import FrontRequest, FrontRequests
 from replay import StreamRefused
 from satchel.errors import AccessError, SatchelError, UsageError
 from satchel.targets import split_target
+from satchel.timestamps import elapsed
 from wire import LOOPBACK_HOSTS, ErrorReport, refusal, refuse_other_sites
 
 MAX_HEAD = 64 << 10
@@ -52,7 +52,7 @@ class HttpGuard:
         self._coming = bytearray()  # what the guest said and the program does not have
         self._head_at: int | None = None  # where in it an answer's head begins that is not whole
         self._guest_port = guest_port
-        self._requests = requests or FrontRequests((), time.time)
+        self._requests = requests or FrontRequests((), elapsed)
         self._waiting: deque[FrontRequest] = deque()
         self._sending: FrontRequest | None = None
         self._answer: h11.Connection | None = None
@@ -189,7 +189,7 @@ class HttpGuard:
                 rest = self._follow(request, data)
             if self._answer_left or rest is None:
                 return
-            request.answered, self._answer = time.time(), None
+            request.answered, self._answer = elapsed(), None
             self._waiting.popleft()
             data, ended = rest, False
 
@@ -225,7 +225,7 @@ class HttpGuard:
         """What was asked so far counts as answered."""
         self._unknown = True
         while self._waiting:
-            self._waiting.popleft().answered = time.time()
+            self._waiting.popleft().answered = elapsed()
 
 
 def _ambiguity(request: h11.Request, head: bytes) -> str:

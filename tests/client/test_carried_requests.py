@@ -17,6 +17,7 @@ from client import TcpPort
 from client.carry.resending import send_again
 from client.fronts.requests import KEPT_BYTES, FrontRequests
 from images import ServedPort
+from satchel.timestamps import elapsed
 from tests.client.test_proxy import curl
 from tests.needs import requires
 from tests.replay.test_streams import Guest, guest
@@ -115,10 +116,13 @@ def test_what_was_answered_and_may_be_sent_twice_is_sent_again_in_order(kept: Ke
     assert kept.requests.lost(0.0).again == []
 
 
-def test_a_copy_ends_what_is_remembered(kept: Kept) -> None:
+def test_a_copy_ends_what_is_remembered_though_the_clock_jumps(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
     curl("-X", "PUT", "-d", "one", f"{kept.url}/notes/1")
     time.sleep(0.01)
-    copied = time.time()
+    copied = elapsed()
+    monkeypatch.setattr(time, "time", lambda: 1e9)
     curl("-X", "PUT", "-d", "two", f"{kept.url}/notes/2")
     assert [str(request) for request in kept.requests.lost(copied).again] == ["PUT /notes/2"]
 
@@ -168,8 +172,8 @@ def test_what_a_copy_has_makes_room() -> None:
     requests = FrontRequests(("PUT /",), lambda: copied)
     first = requests.begin(80, "PUT", "/a")
     requests.keep(first, bytes(KEPT_BYTES))
-    first.answered = time.time()
-    copied = time.time() + 1
+    first.answered = elapsed()
+    copied = elapsed() + 1
     second = requests.begin(80, "PUT", "/b")
     requests.keep(second, b"fits")
     lost = requests.lost(copied)
