@@ -194,11 +194,12 @@ class Share:
         self._taken_over.append((monotonic(), NodeLoss(*about[1:], at, 0.0, restored)))
 
     def lost_since(self, at: float) -> list[NodeLoss]:
-        """Nodes that home went on without later than that, seconds since 1970, and that it still
-        tells of: the newest, at the end."""
+        """Return the nodes that home went on without after the loss with that `at`, the newest at
+        the end; all that it still knows of if it does not know that one."""
         now = monotonic()
         found = [replace(one, seconds_ago=now - then) for then, one in self._taken_over.copy()]
-        return [one for one in found if one.at > at]
+        known = next((place for place, one in enumerate(found, 1) if one.at == at), 0)
+        return found[known:]
 
     def _save(self) -> None:
         self.blocks.save()

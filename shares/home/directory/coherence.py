@@ -88,8 +88,7 @@ class Coherence:
         """sessions: the nodes that are there, changed with the lock. lost: is told of a node that
         cannot be gone on with, and why."""
         self.lock = lock
-        # Greater than what any earlier directory of this share has counted to.
-        self.directory = HomeMachine(base=time_ns() // 1000)
+        self.directory = HomeMachine(base=grants.reserve(time_ns() // 1000))
         self.since: dict[tuple[FileId, int], float] = {}
         self._described, self._blocks, self._commit = described, blocks, commit
         self._grants, self._grace = grants, grace

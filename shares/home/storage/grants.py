@@ -18,6 +18,7 @@ import threading
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 
 from satchel.record_file import Fields, RecordFile, RecordFormat
@@ -29,6 +30,12 @@ FORMAT = RecordFormat("record of rights", b"SATSRGHT", 1, struct.Struct("<QqQQ")
 
 ALL = 0
 """As a count: all blocks from there on."""
+
+RESERVED = 10**12
+"""Numbers that one directory may give: a million a second for eleven days."""
+
+_NUMBERS = FileId(0), 0, 0
+"""The run of the record with the first number that no directory has given: there is no file 0."""
 
 COMPACT_BYTES = 1 << 20
 
@@ -65,12 +72,27 @@ class Grants:
             except OSError as error:
                 log.error("%s: %s", self._file.path, error)
 
+    def reserve(self, least: int) -> int:
+        """Return a number from which on this directory gives grants and versions: greater than any
+        that an earlier directory has given, wherever the clock was. least: by the clock."""
+        with self._lock:
+            first = max(least, *(grant for grant, _ in self._noted.values()), 0) + 1
+            self._noted[_NUMBERS] = first + RESERVED, inf
+            self._noted.move_to_end(_NUMBERS)
+            try:
+                self._file.append((*_NUMBERS, first + RESERVED), b"")
+                self._file.sync()
+            except OSError as error:
+                log.error("%s: %s", self._file.path, error)
+            return first
+
     def latest(self) -> dict[FileId, list[tuple[int, int, int]]]:
         """What is known: of each file, first block, count, and grant."""
         found: defaultdict[FileId, list[tuple[int, int, int]]] = defaultdict(list)
         with self._lock:
             for (file, first, count), (grant, _) in self._noted.items():
-                found[file].append((first, count, grant))
+                if file:
+                    found[file].append((first, count, grant))
         return dict(found)
 
     def look(self) -> None:
@@ -79,8 +101,8 @@ class Grants:
             if self._file.end < COMPACT_BYTES:
                 return
             oldest = time.monotonic() - self._kept
-            while self._noted and next(iter(self._noted.values()))[1] < oldest:
-                self._noted.popitem(last=False)
+            for run in [run for run, (_, at) in self._noted.items() if at < oldest]:
+                del self._noted[run]
             try:
                 self._file.rewrite(self._records())
             except OSError as error:
@@ -94,5 +116,5 @@ class Grants:
         file, first, count, grant = fields
         run = (FileId(file), first, count)
         known, _at = self._noted.pop(run, (0, 0.0))
-        self._noted[run] = max(known, grant), time.monotonic()
+        self._noted[run] = max(known, grant), inf if run == _NUMBERS else time.monotonic()
         return not data

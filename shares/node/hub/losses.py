@@ -80,7 +80,7 @@ class Losses:
         now = clock.now()
         for one in found:
             with self._lock:
-                if self._known and one.at <= self._known[-1][1].at:
+                if any(one.at == known.at for _, known in self._known):
                     continue
                 self._known.append((now - one.seconds_ago, one))
             if now - one.seconds_ago >= self._began:

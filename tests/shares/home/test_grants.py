@@ -35,6 +35,22 @@ def test_it_has_these_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "rights").read_bytes() == GOLDEN
 
 
+def test_numbers_only_grow_wherever_the_clock_jumps(tmp_path: Path) -> None:
+    clock, ahead = 1_800_000_000_000_000, 4_000_000_000_000_000
+    firsts = []
+    for now in (clock, ahead, clock + 1, clock + 2):
+        noted = Grants(tmp_path / "rights", 60.0)
+        firsts.append(noted.reserve(now))
+        noted.note(FILE, 0, 1, firsts[-1] + 5)
+        noted._kept = -1.0
+        noted.look()
+        noted.close()
+    assert firsts == sorted(set(firsts)) and firsts[2] > firsts[1] + 5
+    noted = Grants(tmp_path / "rights", 60.0)
+    assert noted.latest() == {FILE: [(0, 1, firsts[-1] + 5)]}
+    noted.close()
+
+
 def test_a_home_that_begins_anew_takes_nothing_older_than_what_it_has(tmp_path: Path) -> None:
     noted = Grants(tmp_path / "rights", 60.0)
     noted.note(FILE, 0, 2, 5)

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import errno
 import os
+from time import monotonic
 
 import pytest
 
 from shares.home import share_status
-from shares.node import ROOT, Node
-from shares.protocol import BLOCK, FileId
+from shares.node import ROOT, Node, NodeLoss, RestoreReport
+from shares.node.hub.losses import Losses
+from shares.protocol import BLOCK, FileId, NodeId
 from tests.shares.home.homes import LEASE, LocalHome
 from tests.waiting import eventually
 
@@ -75,3 +77,17 @@ def test_what_a_lost_node_logged_and_no_file_takes_is_told(
     assert told.restored.failed_bytes >= BLOCK
     assert "; and 1 that no file takes" in str(told.restored)
     assert not share.lost_since(told.at)
+
+
+def test_a_loss_is_told_though_home_s_clock_was_ahead_before(home: LocalHome) -> None:
+    share = home.add()
+    told: list[float] = []
+    losses = Losses(lambda loss: told.append(loss.at))
+    for at in (4e9, 1.8e9):
+        loss = NodeLoss(NodeId(1), "one", "why", at, 0.0, RestoreReport())
+        share._taken_over.append((monotonic(), loss))
+        losses.heard(share.lost_since(losses.latest))
+    assert told == [4e9, 1.8e9]
+    losses.heard(share.lost_since(5e9))
+    assert told == [4e9, 1.8e9]
+    assert len(share.lost_since(5e9)) == 2, "that one was of another home's life"
