@@ -64,6 +64,7 @@ LEAST_WAIT_SECONDS = 5.0
 WEEK_SECONDS = 7 * 24 * 3600.0
 WEEKLY = 0.5
 """What is left of counts after a week."""
+MOST_WEEKS = 4
 
 MOST_TRUST = 3
 LIKELY = 2
@@ -247,11 +248,12 @@ class Profile:
 
 
 def decayed(profile: Profile, now: float) -> Profile:
-    """The same with the counts of weeks that have gone by halved for each."""
+    """Return the profile with its counts halved for each week that has gone by, and for MOST_WEEKS
+    at most: a clock may be ahead for a while. If it was, the week follows it back."""
     week = int(now // WEEK_SECONDS)
     if week <= profile.week:
-        return profile
-    left = WEEKLY ** min(week - profile.week, 64)
+        return replace(profile, week=week)
+    left = WEEKLY ** min(week - profile.week, MOST_WEEKS)
     runs = {
         key: c._replace(reads=c.reads * left, writes=c.writes * left, hits=c.hits * left)
         for key, c in profile.runs.items()

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -122,6 +123,14 @@ def require_real_folder(path: Path) -> None:
             raise NotRegular(path, "a symbolic link")
         if not stat.S_ISDIR(mode):
             raise NotRegular(path, "no folder")
+
+
+def by_age(paths: Iterable[Path]) -> list[Path]:
+    """Return them with the oldest first, by their modification time. A time that is still to come
+    is the oldest: the clock was ahead. Raises OSError."""
+    times = {path: path.lstat().st_mtime for path in paths}
+    now = time.time()
+    return sorted(times, key=lambda path: times[path] if times[path] <= now else 0.0)
 
 
 def new_mode() -> int:

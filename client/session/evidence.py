@@ -20,7 +20,7 @@ from typing import Any
 from client.session.comparison import Divergence
 from client.session.proof import NAME, Proof
 from replay import Operation
-from satchel.files import sync_folder, write_durably
+from satchel.files import by_age, sync_folder, write_durably
 from satchel.ids import CheckpointId, ReplicaId
 from satchel.timestamps import timestamp_now
 
@@ -99,7 +99,7 @@ class Evidence:
         return place
 
     def _bound(self, newest: Path) -> None:
-        cases = sorted(self._folder.glob("*/*"), key=lambda path: path.stat().st_mtime_ns)
+        cases = by_age(self._folder.glob("*/*"))
         sizes = {case: sum(file.stat().st_size for file in case.iterdir()) for case in cases}
         total = sum(sizes.values())
         for case in cases:

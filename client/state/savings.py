@@ -186,9 +186,10 @@ def saved_since(state: Path, service: str | None, days: int) -> list[DailySaving
     paths = sorted(folder.glob("*.json"))
     if service is not None:
         paths = [folder / f"{check_name(service, 'service')}.json"]
-    first = (datetime.now(UTC).date() - timedelta(days=days - 1)).isoformat()
+    now = datetime.now(UTC).date()
+    first, last = ((now - timedelta(days=ago)).isoformat() for ago in (days - 1, 0))
     found: dict[str, DailySavings] = {}
-    for row in (row for path in paths for row in Savings(path).rows() if row.day >= first):
+    for row in (row for path in paths for row in Savings(path).rows() if first <= row.day <= last):
         old = found.get(row.surrogate)
         found[row.surrogate] = dataclasses.replace(
             old + row if old else row, day=max(old.day if old else "", row.day)

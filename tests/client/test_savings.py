@@ -124,7 +124,7 @@ def test_days_and_services_are_added_up(tmp_path: Path) -> None:
     folder = tmp_path / "savings"
     folder.mkdir()
     for service, seconds in (("notes", 1.0), ("mail", 2.0)):
-        days = [(today - timedelta(days=ago)).isoformat() for ago in (7, 6, 0)]
+        days = [(today - timedelta(days=ago)).isoformat() for ago in (7, 6, 0, -26_000)]
         rows = [DailySavings(day, "cafe", operations=1, seconds=seconds) for day in days]
         (folder / f"{service}.json").write_bytes(encode(rows))
     (every,) = saved_since(tmp_path, None, 7)

@@ -1,10 +1,12 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from satchel.files import write_durably
+from satchel.files import by_age, write_durably
 
 
 def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -29,3 +31,11 @@ def test_a_write_that_fails_leaves_the_old_file(
         write_durably(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_of_a_time_that_is_to_come_is_the_oldest(tmp_path: Path) -> None:
+    now = time.time()
+    for name, at in (("old", now - 99), ("ahead", now + 10**9), ("new", now - 9)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (at, at))
+    assert [path.name for path in by_age(tmp_path.iterdir())] == ["ahead", "old", "new"]

@@ -25,8 +25,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 SYSTEM_STORE = Path("/etc/ssl/certs")
 BUNDLE = "ca-certificates.crt"
-DAYS = 30
-"""For which the certificates are valid, if the run lasts as long."""
+VALID = (datetime.datetime(2000, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59))
+"""From and until when certificates are valid: a clock may be wrong at a run's start. They end with
+the run."""
 
 VARIABLES = (
     *("SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO"),
@@ -88,15 +89,14 @@ class RunAuthority:
 def _builder(
     subject: str, issuer: str, public: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(_named(subject))
         .issuer_name(_named(issuer))
         .public_key(public)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=DAYS))
+        .not_valid_before(VALID[0])
+        .not_valid_after(VALID[1])
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
     )
 

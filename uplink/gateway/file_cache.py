@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from satchel.files import by_age
 from satchel.targets import may_meet
 from satchel.typed import Form, TypeMismatch
 from uplink.policy import CacheFreshness, cache_key, freshness, keepable, plain
@@ -214,7 +215,7 @@ class FileCache:
 
     def _read(self) -> None:
         """The entries of an earlier daemon, the one used longest ago first."""
-        for place in sorted(self._folder.iterdir(), key=lambda path: path.lstat().st_mtime):
+        for place in by_age(self._folder.iterdir()):
             if place.suffix in (".new", ".entry"):
                 place.unlink()
             if place.suffix != ".json":

@@ -85,8 +85,8 @@ class Batcher:
         return None
 
     def waited(self, oldest: float, now: float) -> Reason | None:
-        """The first upload of the batch came at `oldest`."""
-        return Reason.DEADLINE if now - oldest >= self.deadline else None
+        """The first upload of the batch came at `oldest`. If that is to come, a clock was ahead."""
+        return None if 0 <= now - oldest < self.deadline else Reason.DEADLINE
 
     def sent(self, size: int, seconds: float) -> None:
         """Learn the rate from a burst. Small ones say more of round trips than of the rate."""

@@ -60,6 +60,7 @@ def test_each_condition_of_the_decision_flow() -> None:
     assert batcher.accepted(1000, awake=True) is Reason.AWAKE
     assert batcher.waited(100.0, 159.0) is None
     assert batcher.waited(100.0, 160.0) is Reason.DEADLINE
+    assert batcher.waited(2.2e9, 160.0) is Reason.DEADLINE, "the clock was ahead"
 
 
 def test_the_rate_is_learnt_from_large_bursts_only() -> None:
