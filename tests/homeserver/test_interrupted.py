@@ -22,6 +22,7 @@ from chunkstore import Catalog, Store
 from homeserver.api import MAX_BODY, home_app
 from homeserver.jobs import Jobs, JobStopped
 from homeserver.media.care import media_contents, verify_media
+from homeserver.shares import Shares
 from media import Media
 from satchel.progress import Progress
 from tests.homeserver.conftest import Bench, program_of
@@ -123,8 +124,8 @@ def program(bench: Bench, tmp_path: Path) -> Program:
 
 
 @contextmanager
-def daemon(bench: Bench) -> Iterator[None]:
-    with serve(home_app(bench.home), bench.settings.socket, threads=8, max_body=MAX_BODY):
+def daemon(bench: Bench, shares: Shares | None = None) -> Iterator[None]:
+    with serve(home_app(bench.home, shares), bench.settings.socket, threads=8, max_body=MAX_BODY):
         yield
 
 

@@ -19,6 +19,7 @@ import pytest
 from chunkstore import Catalog, CatalogEntry, FileExists, Store
 from homeserver.jobs import Jobs, JobStopped
 from homeserver.services.records import CheckpointNotFound, CheckpointRegistry, ServiceRegistry
+from homeserver.shares import ShareRegistry, Shares
 from homeserver.store import upkeep
 from homeserver.store.hurt import needs_of
 from homeserver.store.settling import BackgroundSettling
@@ -105,10 +106,14 @@ def test_a_place_that_the_daemon_does_not_see_is_named_as_that(
         ("import", place / "disk", "other"),
         ("export", "disk", place / "out"),
         ("media", "sync", place),
+        ("media", "defrag", place),
+        ("media", "rotate", place),
         ("checkpoint", "notes", "--media", place),
+        ("share", "add", place),
     ]
     mounted = f"mount -t tmpfs tmpfs {place} && touch {place}/disk && "
-    with daemon(bench):
+    shelf, socket = ShareRegistry(bench.settings.shares), bench.settings.share_socket
+    with closing(Shares(shelf, socket, 30.0)) as shares, daemon(bench, shares):
         for command in commands:
             argv = shlex.join(map(str, (PROGRAM, *command, "--json")))
             done = subprocess.run(
