@@ -8,6 +8,7 @@ differs between them is who fetches a missing chunk, and that is an argument.
 - attachment: the volumes of one machine, served over NBD, its RAM mapped through a mount
 - replica: the machine behind its agent; boot, resume, execute, checkpoint, stop
 - door: where clients get to the streams of a machine
+- guest clock: set again after a carried guest stood still
 - delta: what has changed since an earlier freeze, whole; made of a machine that goes on, or is held
 - folder: where a running replica's processes leave what is needed to end them; swept when its
   owner has died

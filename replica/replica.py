@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,6 +49,7 @@ from replica.answer_previews import AnswerPreviews
 from replica.attachment import RAM, Attachment
 from replica.door import StreamDoor, still
 from replica.folder import RunFolder
+from replica.guest_clock import GuestClock
 from replica.long_answers import LongAnswers
 from replica.phases import Phases
 from replica.profile import IDLE, RESUME
@@ -149,6 +149,7 @@ class Replica:
         self._share_host = shares
         self._shares: GuestShares | None = None
         self._door: StreamDoor | None = None
+        self._clock: GuestClock | None = None
 
     @property
     def state(self) -> ReplicaState:
@@ -321,15 +322,19 @@ class Replica:
         with self._guarded(MachineFailed, RamMountFailed) as (agent, machine):
             with self._settled(agent):
                 frozen = self._freeze(machine, hold)
+            if self._clock and not hold:
+                self._clock.tell(agent)
             if self._attachment and not hold:
                 self._attachment.give_back()
             return frozen
 
     def go_on(self) -> None:
         """The end of a `checkpoint` that holds. Harmless where there was none."""
-        with self._guarded(MachineFailed) as (_, machine):
+        with self._guarded(MachineFailed) as (agent, machine):
             if machine.state is MachineState.PAUSED:
                 machine.resume()
+                if self._clock:
+                    self._clock.tell(agent)
 
     def volumes(self) -> Mapping[str, Volume]:
         """Those of a machine that is started, by name. Raises StateError without one."""
@@ -456,7 +461,7 @@ class Replica:
             self._shares = GuestShares.attach(path, self._agent, self._share_host, counts)
         if self.spec.streams:
             self._agent.hello(seconds)
-            self._agent.waken(time.time_ns(), secrets.token_bytes(32))
+            self._clock = GuestClock(self._agent, self._guarded)
             assert self.door is not None
             port = self._machine.wiring.streams_socket
             self._door = StreamDoor(self.door, port, self._agent.attach_streams)
@@ -577,19 +582,14 @@ class Replica:
         agent, self._agent = self._agent, None
         shares, self._shares = self._shares, None
         door, self._door = self._door, None
+        clock, self._clock = self._clock, None
         machine, self._machine = self._machine, None
         attachment, self._attachment = self._attachment, None
         folder, self._folder = self._folder, None
-        if agent:
-            self._end(agent.close)
-        if machine:
-            self._end(machine.stop)
-        if shares:
-            self._end(shares.close)
-        if door:
-            self._end(door.close)
-        if attachment:
-            self._end(attachment.close)
+        parts = (part and part.close for part in (shares, door, attachment))
+        for end in (clock and clock.close, agent and agent.close, machine and machine.stop, *parts):
+            if end:
+                self._end(end)
         if folder:
             folder.remove(self.console_kept)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chunkstore import Store, TableRoot
-from hypervisor import Boot, FakeDriver
+from hypervisor import Boot, FakeDriver, MachineSpec
 from replica import MachineSnapshot, Replica
 from satchel.ids import ZERO_REF, ReplicaId
 from tests.scripted import SPEC, scripted_driver
@@ -26,12 +26,14 @@ class Bench:
         self.driver = scripted_driver()
         self.replicas: list[Replica] = []
 
-    def replica(self, *, stateful: bool = True, driver: FakeDriver | None = None) -> Replica:
+    def replica(
+        self, *, stateful: bool = True, driver: FakeDriver | None = None, spec: MachineSpec = SPEC
+    ) -> Replica:
         """One that has not been started."""
         name = f"r{len(self.replicas)}"
         made = Replica(
             ReplicaId(name),
-            SPEC,
+            spec,
             self.store,
             driver or self.driver,
             self.folder / "run" / name,

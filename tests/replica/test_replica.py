@@ -8,18 +8,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from chunkstore import Store, StoreFull, TableRoot
 from hypervisor import (
     DeviceStateRefused,
+    FakeDriver,
     FakeMachine,
     MachineUnsupported,
     RamMount,
     RamMountFailed,
 )
 from replay import OperationGap
+from replay.frames import AgentFrame, FrameType
 from replica import (
     MachineSnapshot,
     Replica,
@@ -32,7 +35,7 @@ from satchel.errors import SatchelError
 from satchel.ids import OperationNumber
 from tests.needs import requires
 from tests.replica.conftest import Bench
-from tests.scripted import ScriptedGuest, body, operation
+from tests.scripted import SPEC, ScriptedGuest, body, operation
 from tests.waiting import eventually
 from volumes import Volume, VolumeServer, local_resolver
 
@@ -59,6 +62,48 @@ def test_a_stateless_replica_counts_for_itself(bench: Bench) -> None:
     assert body(response.payload).startswith("1 ")
     assert replica.execute(operation(12)).number == 12
     assert replica.last == 2
+
+
+class Clocked(ScriptedGuest):
+    """A guest that remembers what time it was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[float, bytes]] = []
+
+    def _reply(self, request: AgentFrame) -> bytes:
+        if FrameType(request.type) is FrameType.WAKEN:
+            self.told.append((request.time_ns / 1e9, request.payload))
+        return super()._reply(request)
+
+
+def test_a_carried_guest_is_told_the_time_whenever_its_clock_stood_still(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guests: list[Clocked] = []
+
+    def guest() -> Clocked:
+        guests.append(Clocked())
+        return guests[-1]
+
+    now, ahead = time.time, [0.0]
+    monkeypatch.setattr(time, "time", lambda: now() + ahead[0])
+    monkeypatch.setattr(time, "time_ns", lambda: round(1e9 * (now() + ahead[0])))
+    replica = bench.replica(driver=FakeDriver(guest), spec=replace(SPEC, streams=True))
+    bench.boot(replica)
+    (clocked,) = guests
+    assert len(clocked.told) == 1
+    replica.checkpoint()
+    assert len(clocked.told) == 2
+    replica.checkpoint(hold=True)
+    assert len(clocked.told) == 2
+    replica.go_on()
+    assert len(clocked.told) == 3
+    for moved in (30 * 86_400.0, -1e8):  # the host slept; its clock was put right
+        ahead[0] += moved
+        assert eventually(lambda: abs(clocked.told[-1][0] - time.time()) < 5.0)
+    entropy = [drawn for _, drawn in clocked.told]
+    assert len(set(entropy)) == len(entropy) and set(map(len, entropy)) == {32}
 
 
 def test_a_checkpoint_is_between_two_operations_and_is_resumed_elsewhere(bench: Bench) -> None:
