@@ -73,7 +73,7 @@ def command(
             mounted = MountedShare(
                 way.call,
                 way.choose(share),
-                settings.client_name,
+                settings.client_id,
                 mountpoint,
                 journals(settings).root,
                 home=journals(settings).home,

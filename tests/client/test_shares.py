@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from client import ClientSettings
 from satchel.errors import NotFoundError, UnavailableError, UsageError
+from satchel.settings import load
 from testbed.roles import client_settings
 from testbed.sshd import Sshd
 from tests.client.commands import SATCHEL, Commands
@@ -122,6 +124,8 @@ def test_a_share_is_mounted_twice_and_is_one_tree(owner: Owner) -> None:
     shown = owner.types("share", "status")
     assert "photos" in shown.stdout
     assert "connected" in shown.stdout
+    nodes = owner.program.run("share", "status", "--json").stdout
+    assert load(ClientSettings, owner.config).client_id in nodes, "a host name is no owner of files"
     owner.unmounts(one)
     assert (root / "f").stat().st_size == 45000
     assert len(list((owner.folder / "state/shares").glob("*/journal"))) == 1
