@@ -468,6 +468,11 @@ def _answers(routes: flask.Blueprint, home: Home) -> None:
         said, end = home.service(name).console(_number("after", 0, 0, NUMBER_LIMIT))
         return {"text": said.decode("utf-8", "replace"), "end": end}
 
+    @routes.get("/operations/<int:number>/digest")
+    def digest(name: str, number: int) -> Any:
+        """The digest of a logged operation, or of one that was cut."""
+        return {"digest": (home.service(name).digest(OperationNumber(number)) or b"").hex()}
+
     @routes.get("/operations/<int:number>/statement")
     def statement(name: str, number: int) -> Any:
         """Home's signature of what it answered."""

@@ -73,6 +73,11 @@ class Operation:
         """Bytes of the record."""
         return RECORD_HEADER_SIZE + len(self.payload)
 
+    @property
+    def digest(self) -> bytes:
+        """The first 8 bytes of the SHA-256 of the record."""
+        return hashlib.sha256(self.encode()).digest()[:8]
+
     def encode(self) -> bytes:
         """The record."""
         crc = zlib.crc32(self.payload)

@@ -17,20 +17,19 @@ from replay.operations import Operation
 from replay.segments import logs_in
 from satchel.ids import OperationNumber
 
-Lookup = Callable[[OperationNumber], Operation | None]
-"""Returns the other log's operation of that number; None if it was cut there."""
+Agrees = Callable[[Operation], bool]
+"""Returns whether the other log has an operation as it is, or no longer knows."""
 
 
-def first_difference(log: Log, last: OperationNumber, other: Lookup) -> OperationNumber | None:
+def first_difference(log: Log, last: OperationNumber, agrees: Agrees) -> OperationNumber | None:
     """Return the first operation of `log` that the other log has differently, or None.
 
-    last: the other log's last operation. Asks `other` for a few operations only. Raises LogCorrupt,
-    LogGone, and errors of `other`.
+    last: the other log's last operation. Asks `agrees` of a few operations only. Raises LogCorrupt,
+    LogGone, and errors of `agrees`.
     """
 
     def same(number: int) -> bool:
-        theirs = other(OperationNumber(number))
-        return theirs is None or theirs == next(log.read(OperationNumber(number - 1)))
+        return agrees(next(log.read(OperationNumber(number - 1))))
 
     low, high = int(log.first), min(int(log.last), int(last))
     if high < low or same(high):

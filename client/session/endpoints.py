@@ -159,14 +159,13 @@ def compare(home: HomeService, journal: Journal, logged: OperationNumber) -> Non
             fix="stop the session and start it again",
         )
     mine = journal.get(logged)
-    with contextlib.suppress(NotFoundError):  # cut at home: a checkpoint stands for it
-        if mine is not None and home.operation(logged) not in (mine, None):
-            raise JournalParted(
-                logged,
-                "in home's log",
-                fix=f"home's log counts: `satchel log {home.service}` lists the operations "
-                "that only this device has, and `--drop` moves them out of the way",
-            )
+    if mine is not None and home.digest(logged) not in (mine.digest, None):
+        raise JournalParted(
+            logged,
+            "in home's log",
+            fix=f"home's log counts: `satchel log {home.service}` lists the operations "
+            "that only this device has, and `--drop` moves them out of the way",
+        )
 
 
 class SurrogateEndpoint:

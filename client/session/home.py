@@ -208,10 +208,14 @@ class HomeService:
             yield from batch
             after = batch[-1].number
 
-    def operation(self, number: OperationNumber) -> Operation | None:
-        """That operation as home has logged it; None where it has not. NotFoundError: cut."""
-        found = self._operations(OperationNumber(number - 1), 1)
-        return found[0] if found else None
+    def digest(self, number: OperationNumber) -> bytes | None:
+        """Return the digest of home's operation of that number, which its log may have cut; None if
+        home no longer knows. Raises IntegrityError for a malformed answer."""
+        said = self.link.http.get_json(f"{self._path}/operations/{number}/digest")["digest"]
+        try:
+            return bytes.fromhex(said) or None
+        except (TypeError, ValueError) as error:
+            raise IntegrityError("home's answer is not a digest", why=str(error)) from None
 
     def statement(self, number: OperationNumber) -> SignedStatement:
         """What home has answered to that operation. NotFoundError: it does not know any more."""

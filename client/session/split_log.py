@@ -18,7 +18,6 @@ from client.session.home import HomeService
 from client.state.log_keys import LogKeys
 from media import Media
 from replay import Log, Operation, OperationsCut, drop_from, dropped_logs, first_difference
-from satchel.errors import NotFoundError
 from satchel.ids import OperationNumber
 
 Label = Callable[[Operation], str]
@@ -92,14 +91,15 @@ class _Other:
     logged: OperationNumber
     medium: Log | None
 
-    def __call__(self, number: OperationNumber) -> Operation | None:
+    def __call__(self, operation: Operation) -> bool:
+        number = operation.number
         if number <= self.logged:
-            with contextlib.suppress(NotFoundError):
-                return self.home.operation(number)
-        elif self.medium:
+            theirs = self.home.digest(number)
+            return theirs in (None, operation.digest)
+        if self.medium:
             with contextlib.suppress(OperationsCut):
-                return next(self.medium.read(OperationNumber(number - 1)), None)
-        return None
+                return next(self.medium.read(OperationNumber(number - 1)), None) == operation
+        return True
 
 
 def _compared(

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
@@ -39,7 +38,7 @@ from media import (
     relocate,
     write_checkpoints,
 )
-from replay import Log, Operation, OperationsCut, OperationsDoubtful, drop_from, first_difference
+from replay import Log, OperationsCut, OperationsDoubtful, drop_from, first_difference
 from satchel.errors import ConflictError
 from satchel.ids import OperationNumber
 from satchel.progress import Progress, silent
@@ -185,7 +184,7 @@ def reconcile(
         return 0
     before, beside = service.last_logged, service.shelf.root.parent / "log"
     with Log.open(path, key=service.log_key, secret=media.log_secret(service.name)) as log:
-        parted = first_difference(log, before, lambda number: _logged(service, number))
+        parted = first_difference(log, before, service.agrees)
         if parted is not None and doubtful is not UnsealedPolicy.DROP:
             raise OperationsDiffer(
                 f"operation {parted} of {service.name} differs from the logged one",
@@ -214,13 +213,6 @@ def reconcile(
                 f"what follows them off the medium, into a log in {beside.parent}",
             )
     return service.last_logged - before
-
-
-def _logged(service: Service, number: OperationNumber) -> Operation | None:
-    """Return home's operation of that number, or None if it was cut."""
-    with suppress(OperationsCut):
-        return next(iter(service.operations(OperationNumber(number - 1), 1)), None)
-    return None
 
 
 def refuse_others(media: Media, service: Service) -> None:

@@ -19,10 +19,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, Protocol
 
 from homeserver.retention import RetentionVerdict, require_policy
 from homeserver.services.answer_cache import ANSWERS_KEPT, AnswerCache
+from homeserver.services.cut_operations import CutOperations
 from homeserver.services.doctor import NothingToExamine, diagnose
 from homeserver.services.incoming import IncomingDelta
 from homeserver.services.lease import ServiceLease
@@ -164,6 +166,7 @@ class Service:
         self.incoming = IncomingDelta(shelf.root.parent / "delta.part")
         self.log_key = kept_key(shelf.root.parent / "log.key") if log else None
         """What seals this service's log on media. Home's clients have it, and nobody else."""
+        self._cut = CutOperations(shelf.root.parent / "cut") if log else None
 
     @property
     def name(self) -> str:
@@ -233,8 +236,9 @@ class Service:
     def close(self) -> None:
         """End the replica and close the log; the object is of no use afterwards."""
         self.stop()
-        if self._log:
+        if self._log and self._cut:
             self._log.close()
+            self._cut.close()
 
     def answer(self, operations: Sequence[Operation]) -> Iterator[Response]:
         """Log the operations, and give each response as soon as the replica has executed it.
@@ -355,6 +359,16 @@ class Service:
                 break
             found.append(operation)
         return found
+
+    def digest(self, number: OperationNumber) -> bytes | None:
+        """Return the digest of home's operation of that number; None if home no longer knows."""
+        with contextlib.suppress(OperationsCut):
+            return next((o.digest for o in self.operations(OperationNumber(number - 1), 1)), None)
+        return self._cut.get(number) if self._cut else None
+
+    def agrees(self, operation: Operation) -> bool:
+        """Whether home has that operation as it is, or no longer knows."""
+        return self.digest(operation.number) in (None, operation.digest)
 
     def checkpoint(self) -> Checkpoint:
         """Freeze the replica into a new signed checkpoint; forget the oldest; cut the log.
@@ -478,25 +492,23 @@ class Service:
         """What the settings do not keep; then the log up to where the newest of them lead on, but
         for one operation: who comes with a history of their own is compared by the last one."""
         self.forget(self._settings.policy)
-        if self._log:
+        if self._log and self._cut:
             newest = self.shelf.all()[-self._settings.keep_checkpoints :]
             oldest = min(manifest.operation for manifest in newest)
             upto = OperationNumber(max(0, oldest - 1))
+            first = OperationNumber(self._log.first - 1)
+            self._cut.add(takewhile(lambda one: one.number <= upto, self._log.read(first)))
             self._log.cut(upto)
             if self._follower:
                 self._follower.cut(self.name, upto)
 
     def _compare(self, operation: Operation) -> None:
-        assert self._log is not None
-        if operation.number < self._log.first:
-            return
-        if next(self._log.read(OperationNumber(operation.number - 1))) == operation:
-            return
-        raise OperationsDiffer(
-            f"operation {operation.number} of {self.name} differs from the logged one",
-            why="two clients wrote to one service",
-            fix=f"`satchel log {self.name}` there: the log at home is the one that counts",
-        )
+        if not self.agrees(operation):
+            raise OperationsDiffer(
+                f"operation {operation.number} of {self.name} differs from the logged one",
+                why="two clients wrote to one service",
+                fix=f"`satchel log {self.name}` there: the log at home is the one that counts",
+            )
 
     def _present(self) -> PreparedReplica:
         """The replica, even one that is starting. Raises NotLaunched, ReplicaFailed."""

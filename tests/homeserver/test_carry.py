@@ -19,6 +19,8 @@ from homeserver.media import carry
 from homeserver.media.care import media_contents
 from homeserver.media.carry import MediaOfOthers
 from homeserver.media.unsealed import UnsealedPolicy
+from homeserver.services import cut_operations
+from homeserver.services.cut_operations import CutOperations
 from homeserver.services.service import Checkpoint, NotLaunched, OperationsDiffer
 from hypervisor import MachineSpec
 from images import Manifest
@@ -215,10 +217,18 @@ def test_a_media_that_parted_from_home(bench: Bench, media: Path) -> None:
         assert list(log.read(OperationNumber(2))) == [operation(3, "/other"), operation(4)]
 
 
-def test_a_media_that_parted_from_home_and_ends_before_it(bench: Bench, media: Path) -> None:
-    """Else its log would be cut, and what only it has be gone without a word."""
+@pytest.mark.parametrize("checkpoints", [0, 2])
+def test_a_media_that_parted_from_home_and_ends_before_it(
+    bench: Bench, media: Path, checkpoints: int
+) -> None:
+    """Else its log would be cut, and what only it has be gone without a word. After checkpoints
+    home's log has these operations no longer."""
     service = bench.running()
     run(service, 1, 6)
+    for _ in range(checkpoints):
+        service.checkpoint()
+    bench.reopen()
+    service = bench.running()
     log_on(service, media, [operation(1), operation(2), operation(3, "/other")])
     with pytest.raises(OperationsDiffer, match="operation 3 of notes differs"):
         bench.home.carry("notes", media)
@@ -427,3 +437,22 @@ def test_on_exfat(bench: Bench, tmp_path: Path, short_path: Path) -> None:
         log_on(service, root, [operation(n) for n in range(1, 31)])
         assert bench.home.carry("notes", root).operation == 30
         assert digest_from(root, short_path / "x") == (30, digest(service))
+
+
+def test_the_digests_of_cut_operations_have_these_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = CutOperations(tmp_path / "cut")
+    cut.add([Operation(OperationNumber(3), 4, 5, b"GET /")])
+    cut.close()
+    golden = "5341544355544f500100000000000000292adf620000000003000000000000001d9287e08fb78647"
+    assert (tmp_path / "cut").read_bytes().hex() == golden
+    monkeypatch.setattr(cut_operations, "KEPT", 2)
+    cut = CutOperations(tmp_path / "cut")
+    cut.add(operation(number) for number in range(4, 9))
+    cut.close()
+    again = CutOperations(tmp_path / "cut")
+    assert [again.get(OperationNumber(number)) for number in range(6, 9)] == [
+        None, operation(7).digest, operation(8).digest,
+    ]  # fmt: skip
+    again.close()
