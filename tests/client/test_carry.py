@@ -21,8 +21,10 @@ from typing import Any
 import pytest
 
 from chunkstore import BlockState
+from client import arrival
 from client.carry import CarryRunner
 from client.carry.places import AtSurrogate, SurrogateNotTrusted
+from client.platform.settings import HOME
 from client.runner import Runner, ServiceIsCarried
 from client.session.checkpoints import NOTHING, OwnerOverrides
 from images import Manifest
@@ -153,6 +155,23 @@ def everything() -> Iterator[Kept]:
 def kept(everything: Kept) -> Iterator[Kept]:
     yield everything
     everything.end_sessions()
+
+
+def test_a_session_continues_with_home_until_its_surrogate_answers(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(arrival, "AGAIN_SECONDS", 0.2)
+    session = kept.session()
+    kept.spots["a"].cut()
+    there = arrival.Arrival(session, "a")
+    there.begin()
+    assert session.leader == HOME
+    assert "kept continues with home, and a is tried again every" in caplog.text
+    kept.says("home", "at home")
+    kept.spots["a"].mend()
+    assert eventually(lambda: session.leader == "a")
+    there.close()
+    assert kept.word("a") == "at home"
 
 
 def copied(session: CarryRunner, more: int = 1) -> bool:

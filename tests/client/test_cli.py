@@ -18,15 +18,23 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from client import ClientSettings
+from client.cli import media as media_cli
 from client.moves.history import History
 from client.platform.running import running_session
+from homeserver import Home, HomeSettings
+from homeserver.home import signers_line
+from media import Media, MediaSealed
+from media.phrase import PhraseInvalid
 from surrogate.fetching import Fetcher
 from surrogate.prefetch.prefetcher import Prefetcher
 from testbed.roles import client_settings
 from tests.client.commands import SATCHEL, Commands
 from tests.client.test_routes import MADE
 from tests.client.world import World
+from tests.media_keys import sealed_for
 from tests.needs import requires
 from tests.waiting import eventually
 from wire import Peer
@@ -423,3 +431,29 @@ def test_who_carries_a_medium_defragments_it_without_home(person: Person) -> Non
     refused = person.types("media", "defrag")
     assert exit_code_and_text(refused)[0] == 2
     assert "say where it is mounted" in refused.stderr
+
+
+def test_a_phrase_is_tested_without_opening_the_medium(tmp_path: Path) -> None:
+    home = HomeSettings(data=tmp_path / "home", run=tmp_path / "run")
+    Home.init(home)
+    (tmp_path / "signers").write_text(signers_line(home) + "\n")
+    settings = ClientSettings(data=tmp_path / "data", allowed_signers=tmp_path / "signers")
+    root = tmp_path / "stick"
+    root.mkdir()
+    seal = sealed_for(home)
+    Media.init(root, seal, home.media_keys).close()
+
+    def unlock(phrase: str, *words: str) -> None:
+        argv = [str(root), "--phrase", phrase, *words]
+        CliRunner().invoke(media_cli.unlock, argv, obj=settings, catch_exceptions=False)
+
+    for phrase in (seal.phrase, seal.phrase.upper()):
+        unlock(phrase, "--check")
+        with pytest.raises(MediaSealed):
+            Media.open(root, settings.media_keys)
+    with pytest.raises(PhraseInvalid):
+        unlock(seal.phrase[:-1], "--check")
+    with pytest.raises(MediaSealed, match="belongs to another medium"):
+        unlock(sealed_for(home).phrase, "--check")
+    unlock(seal.phrase)
+    Media.open(root, settings.media_keys).close()

@@ -4,8 +4,10 @@
 
 import json
 import os
+import pty
 import random
 import shlex
+import signal
 import stat
 import subprocess
 import threading
@@ -387,3 +389,39 @@ def test_a_checkpoint_that_is_forgotten_while_it_is_looked_for_is_not_hurt(
     monkeypatch.setattr(CheckpointRegistry, "ids", lambda _: listed.pop(0))
     monkeypatch.setattr(CheckpointRegistry, "get", gone)
     assert needs_of(bench.home.store)[1] == []
+
+
+def test_the_console_of_a_service_is_shown_and_rm_asks(bench: Bench, program: Program) -> None:
+    console = bench.running().replica().run_dir / "console.log"
+    console.write_text("the service died\x1b[2J\n")
+    with daemon(bench):
+        assert program.run("service", "log", "notes").stdout == "the service died[2J\n"
+        following = program.start("service", "log", "notes", "--follow")
+        assert eventually(lambda: "died" in program.log.read_text())
+        with console.open("a") as file:
+            file.write("and again\n")
+        assert eventually(lambda: "and again" in program.log.read_text())
+        following.send_signal(signal.SIGINT)
+        assert following.wait(SECONDS) == 130
+        asked = [Answering(program, "n\n"), Answering(program, "y\n")]
+        assert [(one.code, "up to operation 0. Remove it?" in one.said) for one in asked] == [
+            (130, True),
+            (0, True),
+        ]
+        assert program.json("service", "ls") == []
+
+
+class Answering:
+    """`service rm`, asked on a terminal."""
+
+    def __init__(self, program: Program, answer: str) -> None:
+        ours, its = pty.openpty()
+        with subprocess.Popen(
+            [PROGRAM, "service", "rm", "notes"],
+            env=program.environment, stdin=its, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ) as process:  # fmt: skip
+            os.write(ours, answer.encode())
+            said, _ = process.communicate(timeout=SECONDS)
+        os.close(ours)
+        os.close(its)
+        self.code, self.said = process.returncode, said.decode()
