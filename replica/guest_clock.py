@@ -3,8 +3,8 @@
 """The clock of a carried guest, which stands still while its machine or its host does.
 
 The guest's clock begins at the moment of its checkpoint. It falls behind by each freeze, by the
-sleep of the host, and when the host's clock is set. The guest is told the time after each of them,
-and now and then since two clocks drift apart. It gets new randomness with it.
+sleep of the host, and when the host's clock is set. The replica tells the guest the time after each
+of them, and now and then since two clocks drift apart. It sends new randomness with it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 APART_SECONDS = 0.1
-"""By how much the host's wall clock goes forward more or less than the clock of its machines."""
+"""The host's wall clock and the clock of its machines parted by more: the guest's is wrong."""
 DRIFT_SECONDS = 600.0
 TELL_SECONDS = 5.0
-"""How long a guest may take to set its clock. It is told again later."""
+"""How long a guest may take to set its clock. A later message sets it again."""
 
 ENTROPY_BYTES = 32
 

@@ -212,8 +212,7 @@ class CarryRunner:
 
     def status(self) -> dict[str, Any]:
         """Everything that `satchel status` shows."""
-        counts, copy = self.relay.counts(), self._shipping.copy
-        behind = 0.0 if self._leader.name == HOME else elapsed() - copy.at
+        counts, safe = self.relay.counts(), self._safe_until()
         rests = isinstance(self._leader, AtRest)
         row: dict[str, Any] = {
             "name": self.leader,
@@ -231,9 +230,9 @@ class CarryRunner:
             "service": self.service,
             "contract": "carry",
             "leader": self.leader,
-            "checkpoint": copy.manifest.id,
+            "checkpoint": self._shipping.copy.manifest.id,
             "behind_seconds": self.behind,
-            "copies": self._copies.status(0.0 if rests else behind, rests=rests),
+            "copies": self._copies.status(0.0 if rests else elapsed() - safe, rests=rests),
             "deltas": self._shipping.kept,
             "delta_bytes": self._shipping.sent_bytes,
             "delta_paused_seconds": self._paused,

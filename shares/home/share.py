@@ -194,8 +194,8 @@ class Share:
         self._taken_over.append((monotonic(), NodeLoss(*about[1:], at, 0.0, restored)))
 
     def lost_since(self, at: float) -> list[NodeLoss]:
-        """Return the nodes that home went on without after the loss with that `at`, the newest at
-        the end; all that it still knows of if it does not know that one."""
+        """Return the losses of nodes after the one with that `at`, the newest at the end; all that
+        home still knows if it does not know that one."""
         now = monotonic()
         found = [replace(one, seconds_ago=now - then) for then, one in self._taken_over.copy()]
         known = next((place for place, one in enumerate(found, 1) if one.at == at), 0)

@@ -35,7 +35,7 @@ RESERVED = 10**12
 """Numbers that one directory may give: a million a second for eleven days."""
 
 _NUMBERS = FileId(0), 0, 0
-"""The run of the record with the first number that no directory has given: there is no file 0."""
+"""The run of the record with the first number that directories have left: no file has the id 0."""
 
 COMPACT_BYTES = 1 << 20
 
