@@ -59,7 +59,7 @@ from chunkstore import (
     Told,
     split_refs,
 )
-from sandbox import ConfinementImpossible, confine
+from sandbox import ConfinementImpossible, confine, require_confinement
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.ids import CHUNK_REF_SIZE
 
@@ -89,8 +89,8 @@ _SIZES = struct.Struct("<II")
 _RAISED: dict[str, type[SatchelError]] = {
     one.__name__: one
     for one in (
-        *(ChunkInvalid, ChunkMissing, ConfinementImpossible, MediaDamaged, MediaExists, MediaFull),
-        *(MediaGone, MediaNotFound, MediaReadOnly, MediaVersion, StoreUsage),
+        *(ChunkInvalid, ChunkMissing, MediaDamaged, MediaExists, MediaFull, MediaGone),
+        *(MediaNotFound, MediaReadOnly, MediaVersion, StoreUsage),
     )
 }
 _READ = (int, int, [(int, int, str)], bytes)
@@ -203,29 +203,27 @@ class ConfinedMedium:
 
     @classmethod
     def open(cls, root: Path, key: bytes) -> MediaEngine:
-        """A medium in clear. key: empty. Where the kernel confines no process, this one has it, as
-        a person has named the medium. Raises as `Media.open`, and ReaderGone."""
+        """Return a medium in clear. key: empty. If the kernel confines no process, this one reads
+        it, as a person has named the medium. Raises the errors of `Media.open`, and ReaderGone."""
         assert not key, "a key is given to nobody"
-        try:
-            return cls._begun(root, True, "open")
-        except ConfinementImpossible as error:
-            logger.warning("the medium at %s is read without protection: %s", root, error)
+        if not _confinable(root):
             return ENGINES_HERE.open(root, key)
+        return cls._begun(root, True, "open")
 
     @classmethod
     def redescribe(cls, root: Path, uuid: str, key: bytes) -> None:
         """The same to describe it anew."""
         assert not key, "a key is given to nobody"
-        try:
-            cls._begun(root, True, "redescribe", uuid).close()
-        except ConfinementImpossible as error:
-            logger.warning("the medium at %s is read without protection: %s", root, error)
+        if not _confinable(root):
             ENGINES_HERE.redescribe(root, uuid, key)
+        else:
+            cls._begun(root, True, "redescribe", uuid).close()
 
     @classmethod
     def reading(cls, root: Path) -> ConfinedMedium:
         """A medium to read only. Raises as `open`, ConfinementImpossible, and ReaderGone after
         START_SECONDS without an answer."""
+        require_confinement()
         return cls._begun(root, False, "open", seconds=START_SECONDS)
 
     @classmethod
@@ -403,6 +401,17 @@ class ConfinedMedium:
         return ReaderGone(f"{self._root} cannot be read", why="its reader has ended")
 
 
+def _confinable(root: Path) -> bool:
+    """Whether this kernel confines a process. Decided here, before a byte of the medium is parsed:
+    the process that has parsed some may say anything."""
+    try:
+        require_confinement()
+    except ConfinementImpossible as error:
+        logger.warning("the medium at %s is read without protection: %s", root, error)
+        return False
+    return True
+
+
 def _program() -> list[str]:
     """Python that finds what this one does. It may read its modules when it is confined, so the
     folder that somebody happens to be in is none of them."""
@@ -531,13 +540,7 @@ def main(way: str, root: str, *channels: str) -> None:
     """Be that process. way: `read` or `write`"""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's is for who waits for answers
     ends = [_Channel(socket.socket(fileno=int(number))) for number in channels]
-    try:
-        confine([Path(root)], [Path(root)] if way == "write" else [])
-    except (SatchelError, OSError) as error:
-        head = ends[0].hear() or [0]
-        said = ("ConfinementImpossible", str(error), "", "", bytes(CHUNK_REF_SIZE))
-        ends[0].say(head[0], "failed", *said)
-        return
+    confine([Path(root)], [Path(root)] if way == "write" else [])
     engine = _Engine(root)
     for end in ends[1:]:
         threading.Thread(target=engine.serve, args=(end,), daemon=True).start()

@@ -13,6 +13,7 @@ import errno
 import logging
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -105,28 +106,28 @@ def await_media(place: str, seconds: float = MOUNT_SECONDS) -> Path | None:
 
 
 def mounted_media(keys: SealKeys | None = None) -> list[dict[str, Any]]:
-    """Every medium that is mounted: uuid, path, newest generation, free bytes, and the paths of
-    other media with its UUID (copies)."""
+    """Return every medium that is mounted: uuid, path, newest generation, free bytes, and the paths
+    of other media with its UUID (copies). A medium in clear is not opened, as no person has named
+    it: generation and checkpoints are None."""
     rows: list[dict[str, Any]] = []
     for root in _mounted():
         uuid = _uuid_at(root)
         if uuid is None:
             continue
         copies = [str(other) for other in _copies(uuid, root)]
+        row: dict[str, Any] = {"uuid": uuid, "path": str(root), "generation": None}
+        row |= {"checkpoints": None, "free_bytes": None, "copies": copies}
         try:
-            with Media.open(root, keys) as media:
-                rows.append(
-                    {
-                        "uuid": media.uuid,
-                        "path": str(root),
-                        "generation": media.newest,
-                        "checkpoints": len(media.checkpoints()),
-                        "free_bytes": media.free_bytes(),
-                        "copies": copies,
-                    }
-                )
-        except SatchelError as error:
+            if seal_at(root, keys) is None:
+                row["free_bytes"] = shutil.disk_usage(root).free
+            else:
+                with Media.open(root, keys) as media:
+                    row |= {"generation": media.newest, "checkpoints": len(media.checkpoints())}
+                    row["free_bytes"] = media.free_bytes()
+        except (SatchelError, OSError) as error:
             logger.warning("%s", error)
+        else:
+            rows.append(row)
     return rows
 
 

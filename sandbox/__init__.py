@@ -17,7 +17,7 @@ docs/sandbox.md tells what it keeps out.
 
 from sandbox.build import build_cell
 from sandbox.cells import CellImpossible, Cells, Setting, lacking, left, let_cells_read, weigh
-from sandbox.confine import ConfinementImpossible, confine
+from sandbox.confine import ConfinementImpossible, confine, require_confinement
 from sandbox.groups import EVERYBODY
 from sandbox.groups import clear as clear_groups
 from sandbox.room import Cell, CellFailed, CellMounts
@@ -37,5 +37,6 @@ __all__ = [
     "lacking",
     "left",
     "let_cells_read",
+    "require_confinement",
     "weigh",
 ]

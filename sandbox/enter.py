@@ -84,7 +84,7 @@ class Seccomp:
     )
     ALLOW = 0x7FFF0000
     DENY = 0x00050000
-    NOT_EQUAL, LESS, MASKED_EQUAL = 1, 2, 7
+    NOT_EQUAL, LESS, EQUAL, MASKED_EQUAL = 1, 2, 4, 7
     TRUNCATE, COLLAPSE = 0x200, 0x08
     """O_TRUNC of open(2), which works on a file that is opened to be read, and
     FALLOC_FL_COLLAPSE_RANGE of fallocate(2)."""
@@ -97,7 +97,8 @@ class Seccomp:
             ("b", ctypes.c_uint64),
         )
 
-    def __init__(self) -> None:
+    def __init__(self, otherwise: int = ALLOW) -> None:
+        """otherwise: what happens to a call without a rule."""
         self._library = ctypes.CDLL("libseccomp.so.2")
         self._library.seccomp_init.restype = ctypes.c_void_p
         self._library.seccomp_init.argtypes = [ctypes.c_uint32]
@@ -107,18 +108,24 @@ class Seccomp:
             ctypes.c_void_p,
         ]
         self._library.seccomp_load.argtypes = [ctypes.c_void_p]
-        self._filter = self._library.seccomp_init(self.ALLOW)
+        self._filter = self._library.seccomp_init(otherwise)
         if not self._filter:
             raise OSError(errno.ENOMEM, "seccomp_init failed")
 
+    def allow(self, call: str, *conditions: tuple[int, ...]) -> None:
+        self._rule(self.ALLOW, call, conditions)
+
     def deny(self, call: str, code: int = errno.EPERM, *conditions: tuple[int, ...]) -> None:
+        self._rule(self.DENY | code, call, conditions)
+
+    def _rule(self, action: int, call: str, conditions: tuple[tuple[int, ...], ...]) -> None:
         number = self._library.seccomp_syscall_resolve_name(call.encode())
         if number == -1:  # this library does not know it, and neither does its kernel
             return
         compare = (self.Compare * len(conditions))(*(self.Compare(*one) for one in conditions))
         pointer = ctypes.cast(compare, ctypes.c_void_p) if conditions else None
         result = self._library.seccomp_rule_add_array(
-            self._filter, self.DENY | code, number, len(conditions), pointer
+            self._filter, action, number, len(conditions), pointer
         )
         if result < 0 and -result != errno.EDOM:
             raise OSError(-result, f"seccomp, {call}: {os.strerror(-result)}")
@@ -176,9 +183,8 @@ class Landlock:
     ) -> None:
         """readable: read nothing either but what is at and below these, and of these folders'
         files; None: everything. With it, what is in a folder of `writable` is changed at will."""
-        try:
-            version = _syscall(self.CREATE, 0, 0, 1)
-        except OSError:
+        version = landlock_version()
+        if version == 0:
             self._rules = -1
             return
         handled = self.CHANGES | (1 << 13 if version >= 2 else 0)
@@ -246,6 +252,31 @@ def _take_listener(listener: int) -> dict[str, str]:
     if listener != LISTEN_FD:
         os.close(listener)
     return {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())}
+
+
+def landlock_version() -> int:
+    """The version that this kernel has; 0 if it has none."""
+    try:
+        return _syscall(Landlock.CREATE, 0, 0, 1)
+    except OSError:
+        return 0
+
+
+def keep_capabilities(kept: int) -> None:
+    """Give up all capabilities of this process but those of the mask, for good."""
+    for capability in range(_CAPABILITIES):
+        if kept >> capability & 1:
+            continue
+        try:
+            _call("prctl", _PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
+        except OSError:  # the kernel has no more of them, or this user has none
+            break
+    _call("prctl", _PR_CAP_AMBIENT, ctypes.c_ulong(4), 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    held = (ctypes.c_uint32 * 6)()
+    _call("capget", ctypes.byref(header), ctypes.byref(held))
+    left = held[0] & held[1] & kept
+    _call("capset", ctypes.byref(header), ctypes.byref((ctypes.c_uint32 * 6)(left, left)))
 
 
 def _drop_rights(uid: int, gid: int) -> None:

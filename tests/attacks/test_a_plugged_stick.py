@@ -21,7 +21,7 @@ from chunkstore._native import _core
 from homeserver.media.care import media_contents, recover_media, verify_media
 from media import ConfinedMedium, Media, MediaInClear, ReaderGone, apart, require_sealed
 from media.apart import CHANNELS
-from satchel.errors import IntegrityError, UnavailableError
+from satchel.errors import IntegrityError, SatchelError, UnavailableError
 from surrogate.fetching.sources import MediaSource
 from tests.chunkstore.content import flip, packs
 from tests.client.world import World, post
@@ -65,6 +65,23 @@ TRIES = {
     "mount": lambda: system(165, 0, 0, 0, 0, 0),
     "namespaces": lambda: system(272, 0x10000000),
     "make": lambda: open(stick + "/made", "w"),
+    "mode": lambda: os.chmod(stick, 0o777),
+    "mode at": lambda: system(268, -100, stick.encode(), 0o777),
+    "mode of a descriptor": lambda: system(91, 0, 0o777),
+    "owner": lambda: system(260, -100, stick.encode(), os.getuid(), os.getgid(), 0),
+    "attribute": lambda: os.setxattr(stick, "user.x", b"x"),
+    "times": lambda: os.utime(stick),
+    "limits of another": lambda: system(302, int(parent), 7, 0, ctypes.create_string_buffer(16)),
+    "thread's signal": lambda: system(234, os.getpid(), int(parent), 0),
+    "own signal": lambda: system(234, os.getpid(), os.getpid(), 0),
+    "a socket": lambda: socket.socket(socket.AF_UNIX),
+    "a program in memory": lambda: os.memfd_create("x"),
+    "priority": lambda: os.nice(1),
+    "processors": lambda: os.sched_setaffinity(0, {0}),
+    "as another": lambda: os.setuid(12345),
+    "a timer of another clock": lambda: system(222, 0, 0, 0),
+    "inotify": lambda: system(294, 0),
+    "a lease": lambda: system(157, 1, 9, 0, 0, 0),
 }
 
 class Media:
@@ -116,12 +133,39 @@ def test_its_reader_reads_the_stick_and_does_nothing_else(
         opened = reader.open(stick, b"") if may else reader(stick)
         try:
             tried, done, environment, read = json.loads(opened.read_file("media.json"))
+            lines = Path(f"/proc/{opened._process.pid}/status").read_text().splitlines()
         finally:
             opened.close()
-    assert tried == 17
+    assert tried == 34
+    rights = [int(line.split()[1], 16) for line in lines if line.startswith("Cap")]
+    assert len(rights) == 5
+    assert not any(mask & ~2 for mask in rights), "it keeps DAC_OVERRIDE at most"
     assert (done, environment, read) == (may, {}, "mine")
     assert secret.read_text() == "the host's key"
     assert (stick / "made").exists() == bool(may)
+
+
+CLAIMS = """
+import media.apart as apart
+
+def main(way, root, *channels):
+    end = apart._Channel(apart.socket.socket(fileno=int(channels[-1])))
+    number = end.hear()[0]
+    end.say(number, "failed", "ConfinementImpossible", "no Landlock", "", "", bytes(52))
+"""
+
+
+@pytest.mark.parametrize("how", ["open", "redescribe", "reading"])
+def test_a_reader_that_says_it_is_not_confined_is_not_believed(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: None, how: str
+) -> None:
+    """The process that says so has the stick's bytes behind it. Nobody parses them again here."""
+    take_over(short_path, CLAIMS, monkeypatch)
+    start = apart._START.replace("main(*sys", "taken_over.main(*sys")
+    monkeypatch.setattr(apart, "_START", start)
+    words: dict[str, tuple[object, ...]] = {"open": (b"",), "redescribe": ("uuid", b"")}
+    with pytest.raises(SatchelError):
+        getattr(ConfinedMedium, how)(short_path, *words.get(how, ()))
 
 
 LIES = """
