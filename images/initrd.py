@@ -47,6 +47,9 @@ $b umount /dev
 exec $b switch_root /root "$init"
 """
 
+MODULE_LIMIT = 64 << 20
+"""Bytes of a module of the kernel."""
+
 _ALIGN = 4
 
 
@@ -111,6 +114,14 @@ def _short_name(path: str) -> str:
     return "vmlinuz" if name.startswith("vmlinuz-") else name.replace("-", "_")
 
 
+def _unpacked(module: bytes) -> bytes:
+    unpacker = lzma.LZMADecompressor()
+    content = unpacker.decompress(module, MODULE_LIMIT)
+    if not unpacker.eof:
+        raise UnsupportedError("a kernel module is too large", why=f"over {MODULE_LIMIT} bytes")
+    return content
+
+
 def _loaded(found: dict[str, bytes], wanted: Sequence[str]) -> dict[str, bytes]:
     """The modules and what they depend on, each after what it needs, without those that are part of
     the kernel. Since Debian 13 they are compressed in the package, and are not here: BusyBox's
@@ -122,7 +133,7 @@ def _loaded(found: dict[str, bytes], wanted: Sequence[str]) -> dict[str, bytes]:
         if name in order or f"{name}.ko" in builtin:
             return
         packed = found.get(f"{name}.ko.xz")
-        content = found[f"{name}.ko"] if packed is None else lzma.decompress(packed)
+        content = found[f"{name}.ko"] if packed is None else _unpacked(packed)
         for needed in _depends(content):
             visit(needed)
         order[name] = content

@@ -166,7 +166,7 @@ def _apply(came: _ChunkCollector, base: Manifest, deltas: Iterable[bytes]) -> No
         for data in deltas:
             delta = decode_delta(data, sizes)
             changed: dict[str, set[int]] = {}
-            for name, number, _ in delta.blocks():
+            for name, number in delta.numbers():
                 changed.setdefault(name, set()).add(number)
             for name, numbers in changed.items():
                 came.pages(tables[name], numbers)

@@ -43,6 +43,9 @@ LEVEL = 6
 HASTY_LEVEL = 1
 """Of zlib, the second where a machine is held until the delta has come."""
 
+FEED, PIECE = 1 << 16, 1 << 20
+"""Bytes that are unpacked at a time, and that they become at most."""
+
 _HEADER = struct.Struct("<4sBBHIQ")
 _RUN = struct.Struct("<BIH")
 _COUNT_LIMIT = 0xFFFF
@@ -57,18 +60,32 @@ class DeltaInvalid(IntegrityError):
 
 @dataclass(frozen=True)
 class Delta:
-    """A delta as it was read. content: of the blocks of `runs`, one after the other."""
+    """A delta as it was read. body: the zlib stream, whose size is the one that the header says."""
 
     device_state: bytes
     runs: tuple[Run, ...]
-    content: bytes
+    body: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes of all blocks."""
+        return sum(run.count for run in self.runs) * BLOCK_SIZE
+
+    def numbers(self) -> Iterator[tuple[str, int]]:
+        """The volume and number of each block, none twice."""
+        return ((name, number) for run in self.runs for name, number in run.blocks())
 
     def blocks(self) -> Iterator[tuple[str, int, bytes]]:
-        """Volume, number and content of each."""
-        numbers = ((name, number) for run in self.runs for name, number in run.blocks())
-        for index, (name, number) in enumerate(numbers):
-            start = index * BLOCK_SIZE
-            yield name, number, self.content[start : start + BLOCK_SIZE]
+        """The volume, number and content of each block. The content is unpacked piece by piece."""
+        pieces = _unpacked(self.body, len(self.device_state), len(self.device_state) + self.size)
+        held, start = b"", 0
+        for name, number in self.numbers():
+            if start == len(held):
+                held, start = b"", 0
+            while len(held) - start < BLOCK_SIZE:
+                held, start = held[start:] + next(pieces), 0
+            yield name, number, held[start : start + BLOCK_SIZE]
+            start += BLOCK_SIZE
 
 
 def encode(
@@ -87,7 +104,8 @@ def encode(
 
 
 def decode(data: bytes, sizes: Mapping[str, int]) -> Delta:
-    """The delta of these bytes, from anybody. sizes: blocks of each volume that there is. Raises
+    """Return the delta of these bytes, which a stranger may have written. sizes: blocks of each
+    volume. Its memory is that of the device state, whatever the bytes unpack to. Raises
     DeltaInvalid."""
     try:
         magic, version, volumes, zero, count, device = _HEADER.unpack_from(data)
@@ -106,8 +124,9 @@ def decode(data: bytes, sizes: Mapping[str, int]) -> Delta:
         raise DeltaInvalid(str(error)) from error
     _check(runs, count, sizes)
     size = device + sum(run.count for run in runs) * BLOCK_SIZE
-    whole = _expand(data[at + count * _RUN.size :], size)
-    return Delta(whole[:device], runs, whole[device:])
+    body = data[at + count * _RUN.size :]
+    state = b"".join(_unpacked(body, 0, size, until=device))
+    return Delta(state, runs, body)
 
 
 def between(
@@ -175,20 +194,51 @@ def _short(runs: Iterable[Run]) -> Iterator[Run]:
 
 
 def _check(runs: tuple[Run, ...], count: int, sizes: Mapping[str, int]) -> None:
+    """Refuse runs beyond a volume, and runs that name a block again."""
     if len(runs) != count or sum(run.count for run in runs) > BLOCK_LIMIT:
         raise DeltaInvalid("its runs are cut off, or too many")
+    ends: dict[str, int] = {}
     for run in runs:
-        if run.first + run.count > sizes.get(run.volume, 0):
-            last = run.first + run.count - 1
-            raise DeltaInvalid(f"volume {run.volume[:40]!r} has no block {last}")
+        end = run.first + run.count
+        if end > sizes.get(run.volume, 0):
+            raise DeltaInvalid(f"volume {run.volume[:40]!r} has no block {end - 1}")
+        if run.first < ends.get(run.volume, 0):
+            raise DeltaInvalid(f"volume {run.volume[:40]!r}: block {run.first} is not in order")
+        ends[run.volume] = end
 
 
-def _expand(data: bytes, size: int) -> bytes:
-    unpacker = zlib.decompressobj()
+def _unpacked(body: bytes, first: int, size: int, until: int | None = None) -> Iterator[bytes]:
+    """Yield the bytes of a stream from `first` on, in pieces of PIECE bytes at most; with `until`
+    only those before that byte, and check the rest. Raises DeltaInvalid for a stream of another
+    size than `size`."""
+    done = 0
+    for piece in _pieces(body):
+        start, done = done, done + len(piece)
+        if done > size:
+            break
+        wanted = piece[max(0, first - start) : None if until is None else max(0, until - start)]
+        if wanted:
+            yield wanted
+    if done != size:
+        raise DeltaInvalid("its content has another size")
+
+
+def _pieces(body: bytes) -> Iterator[bytes]:
+    """Yield all bytes of a stream. Raises DeltaInvalid if it is damaged, cut off or goes on."""
+    unpacker, view = zlib.decompressobj(), memoryview(body)
     try:
-        whole = unpacker.decompress(data, size + 1)
+        for start in range(0, len(view), FEED):
+            rest: bytes | memoryview = view[start : start + FEED]
+            while rest and not unpacker.eof:
+                yield unpacker.decompress(rest, PIECE)
+                rest = unpacker.unconsumed_tail
+            if unpacker.eof:
+                if unpacker.unused_data or start + FEED < len(view):
+                    raise DeltaInvalid("something follows its content")
+                return
+        while piece := unpacker.decompress(b"", PIECE):
+            yield piece
     except zlib.error as error:
         raise DeltaInvalid(str(error)) from error
-    if len(whole) != size or not unpacker.eof or unpacker.unused_data:
-        raise DeltaInvalid("its content has another size")
-    return whole
+    if not unpacker.eof:
+        raise DeltaInvalid("its content is cut off")

@@ -23,7 +23,7 @@ from satchel.ids import OperationNumber
 from satchel.spans import Spans
 from surrogate.host import Host
 from surrogate.site import brought_routes
-from surrogate.tenants.tenant import Tenant
+from surrogate.tenants.tenant import Tenant, Usage
 from wire import (
     JSON_BODY_LIMIT,
     CreateReplica,
@@ -282,7 +282,12 @@ def _handing_over(routes: flask.Blueprint, host: Host, tenant: Tenant) -> None:
         hosted.touch()
         if hosted.standby is None:
             raise UsageError(f"replica {replica} was not asked for to stand by")
-        hosted.standby.take(flask.request.get_data(), go="go" in flask.request.args)
+
+        def require(more: int) -> None:
+            tenant.require_room(host.usage(tenant) + Usage(overlay_bytes=more), 0)
+
+        data, go = flask.request.get_data(), "go" in flask.request.args
+        hosted.standby.take(data, go=go, require=require)
         if "go" in flask.request.args:
             hosted.wait_started(WAIT_LIMIT)
         return hosted.status().to_json()

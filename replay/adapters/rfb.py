@@ -43,6 +43,9 @@ _WHOLE, _FAILED = 1, 128
 _EARLY = struct.Struct("<4sI")
 _EARLY_SAYS, _STANDS = b"SATE", b"SATL"
 _MAX_UPDATE = (MAX_SIDE * MAX_SIDE * PIXEL) * 2
+PIECE = 1 << 16
+"""Bytes of pixels that are unpacked at a time where they are not kept."""
+
 _KEYS = {"return": 0xFF0D, "escape": 0xFF1B, "home": 0xFF50, "end": 0xFF57, "ctrl": 0xFFE3}
 
 
@@ -105,7 +108,7 @@ def normalise(response: bytes, operation: Operation) -> bytes:
     answer, at = _last_early(response)
     answer = answer if response[at:] == _STANDS else response[at:]
     try:
-        decode(answer)
+        check(answer)
     except NotADesktop:
         return _ANSWER.pack(_SAYS, _VERSION, _FAILED, 0, 0, bytes(32)) + zlib.compress(bytes(4))
     return answer
@@ -126,21 +129,66 @@ class DesktopPreviewReader:
 
 def decode(response: bytes) -> ScreenUpdate:
     """Takes a normalised response apart. From a peer it may be anything: NotADesktop."""
+    parts: list[Rectangle] = []
+    width, height, digest, flags = _read(response, parts)
+    return ScreenUpdate(
+        width, height, digest, bool(flags & _WHOLE), bool(flags & _FAILED), tuple(parts)
+    )
+
+
+def check(response: bytes) -> None:
+    """Raise NotADesktop for what `decode` refuses. It keeps no pixels: a guest's answer of some
+    kilobytes may unpack to 128 MiB."""
+    _read(response, None)
+
+
+def _read(response: bytes, parts: list[Rectangle] | None) -> tuple[int, int, bytes, int]:
+    """Width, height, digest and flags. parts: gets the rectangles."""
     try:
         magic, version, flags, width, height, digest = _ANSWER.unpack_from(response)
         sides = flags == _FAILED or min(width, height) > 0
         if (magic, version) != (_SAYS, _VERSION) or max(width, height) > MAX_SIDE or not sides:
             raise NotADesktop("cannot read a desktop's answer", why="its head is not one")
-        unpacker = zlib.decompressobj()
-        update = unpacker.decompress(response[_ANSWER.size :], _MAX_UPDATE)
-        if not unpacker.eof or unpacker.unused_data:
-            raise NotADesktop("cannot read a desktop's answer", why="its length is wrong")
-        rectangles = tuple(_rectangles(update, width, height))
+        update = _UpdateReader(response[_ANSWER.size :])
+        for rectangle in _rectangles(update, width, height, keep=parts is not None):
+            if parts is not None:
+                parts.append(rectangle)
+        update.require_end()
     except (struct.error, zlib.error) as error:
         raise NotADesktop("cannot read a desktop's answer", why=str(error)) from error
-    return ScreenUpdate(
-        width, height, digest, bool(flags & _WHOLE), bool(flags & _FAILED), rectangles
-    )
+    return width, height, digest, flags
+
+
+class _UpdateReader:
+    """A compressed update, unpacked as far as it is read. Methods raise NotADesktop, zlib.error."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._unpacker, self._rest, self._left = zlib.decompressobj(), packed, _MAX_UPDATE
+
+    def take(self, size: int) -> bytes:
+        self._left -= size
+        taken = bytearray()
+        while len(taken) < size:
+            piece = self._piece(size - len(taken) if self._left >= 0 else 0)
+            if not piece:
+                raise NotADesktop("cannot read a desktop's answer", why="a part is not whole")
+            taken += piece
+        return bytes(taken)
+
+    def skip(self, size: int) -> None:
+        while size > 0:
+            size -= len(self.take(min(size, PIECE)))
+
+    def require_end(self) -> None:
+        if self._piece(1) or not self._unpacker.eof or self._unpacker.unused_data:
+            raise NotADesktop("cannot read a desktop's answer", why="its length is wrong")
+
+    def _piece(self, most: int) -> bytes:
+        if self._unpacker.eof or most <= 0:
+            return b""
+        piece = self._unpacker.decompress(self._rest, most)
+        self._rest = self._unpacker.unconsumed_tail
+        return piece
 
 
 def tiles(width: int, height: int) -> Iterator[tuple[int, int, int, int]]:
@@ -177,12 +225,13 @@ def _last_early(response: bytes | bytearray) -> tuple[bytes, int]:
     return bytes(response[found]), at
 
 
-def _rectangles(update: bytes, width: int, height: int) -> Iterator[Rectangle]:
-    kind_of_message, count = struct.unpack_from(">BxH", update)
-    at = 4
+def _rectangles(
+    update: _UpdateReader, width: int, height: int, *, keep: bool
+) -> Iterator[Rectangle]:
+    """keep: with their pixels."""
+    kind_of_message, count = struct.unpack(">BxH", update.take(4))
     for _ in range(count):
-        x, y, across, down, encoding = RECTANGLE.unpack_from(update, at)
-        at += RECTANGLE.size
+        x, y, across, down, encoding = RECTANGLE.unpack(update.take(RECTANGLE.size))
         size = across * down * PIXEL
         if encoding == CURSOR:
             size += (across + 7) // 8 * down
@@ -190,11 +239,11 @@ def _rectangles(update: bytes, width: int, height: int) -> Iterator[Rectangle]:
                 raise NotADesktop("cannot read a desktop's answer", why="its pointer is malformed")
         elif encoding != RAW or x + across > width or y + down > height:
             raise NotADesktop("cannot read a desktop's answer", why="a part is not on the screen")
-        if at + size > len(update):
-            raise NotADesktop("cannot read a desktop's answer", why="a part is not whole")
-        yield Rectangle(x, y, across, down, encoding, update[at : at + size])
-        at += size
-    if kind_of_message or at != len(update):
+        if keep:
+            yield Rectangle(x, y, across, down, encoding, update.take(size))
+        else:
+            update.skip(size)
+    if kind_of_message:
         raise NotADesktop("cannot read a desktop's answer", why="it is not an update")
 
 

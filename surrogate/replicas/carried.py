@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Callable
 
 from chunkstore import TableRoot
 from replica import MachineSnapshot, Replica, decode_delta, was_stopped
@@ -53,13 +54,15 @@ class Standby:
             raise was_stopped(self._replica.id)
         raise StateError(f"replica {self._replica.id} stood by in vain", why="no delta came")
 
-    def take(self, data: bytes, *, go: bool) -> None:
-        """Write a delta over the machine's blocks; with `go` it is the last one. Raises StateError
-        where it does not stand by, DeltaInvalid."""
+    def take(self, data: bytes, *, go: bool, require: Callable[[int], None]) -> None:
+        """Write a delta over the machine's blocks; with `go` it is the last one. require: raises if
+        there is no room for so many bytes more. Raises StateError if it does not stand by,
+        DeltaInvalid."""
         with self._changed:
             if self._sizes is None or self._over or self._device_state is not None:
                 raise StateError(f"replica {self._replica.id} does not stand by")
             delta = decode_delta(data, self._sizes)
+            require(delta.size)
             self._replica.write(delta.blocks())
             if go:
                 self._device_state = delta.device_state

@@ -11,10 +11,12 @@ import json
 import multiprocessing
 import socket
 import statistics
+import struct
 import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event
@@ -23,10 +25,11 @@ from typing import Any
 
 import pytest
 
-from satchel.errors import CapacityError, SatchelError, UsageError
+from satchel.errors import CapacityError, IntegrityError, SatchelError, UsageError
 from tests.attacks.conftest import read_status
 from tests.scripted import operation
 from tests.surrogate.conftest import EXECUTED
+from tests.waiting import eventually
 from wire import HttpClient
 
 MIB = 1 << 20
@@ -168,6 +171,39 @@ def test_it_has_no_more_machines_than_its_cap_and_hears_which(hotspot: Hotspot) 
         assert len(greedy.get_json("/v1/status")["replicas"]) == 8
     with HttpClient(hotspot.victim) as victim:
         hotspot.operations(victim, 20)
+
+
+def bomb(blocks: int, repeat: int) -> bytes:
+    """A delta of zeros over the first blocks of RAM, each so often."""
+    count, header = repeat, "<4sBBHIQ"
+    runs = struct.pack("<BIH", 0, 0, blocks) * count
+    packer = zlib.compressobj(1)
+    body = b"".join(packer.compress(bytes(blocks << 12)) for _ in range(count)) + packer.flush()
+    return struct.pack(header, b"SATD", 1, 1, 0, count, 0) + b"\x03ram" + runs + body
+
+
+def test_a_delta_that_unpacks_to_a_thousand_times_its_size(hotspot: Hotspot) -> None:
+    """400 MiB of the same blocks, again and again: to a machine that stands by."""
+    request = hotspot.request | {"standby": True}
+    path = f"/v1/replicas/{request['replica']}"
+    with HttpClient(hotspot.greedy) as greedy:
+        greedy.post_json("/v1/replicas", request)
+        data = bomb(256, 400)
+        assert len(data) < 4 * MIB
+        assert eventually(lambda: takes(greedy, f"{path}/more", bomb(16, 1)))
+        before = hotspot.peak()
+        with pytest.raises(IntegrityError, match="not a delta"):
+            greedy.post_bytes(f"{path}/more", data)
+        assert hotspot.peak() - before < 64 * MIB
+    with HttpClient(hotspot.victim) as victim:
+        hotspot.operations(victim, 20)
+
+
+def takes(client: HttpClient, path: str, data: bytes) -> bool:
+    with contextlib.suppress(SatchelError):
+        client.post_bytes(path, data)
+        return True
+    return False
 
 
 def attack(hotspot: Hotspot, over: Event) -> None:

@@ -4,6 +4,7 @@
 
 import random
 import struct
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -98,11 +99,42 @@ def with_body(body: bytes) -> bytes:
         with_body(zlib.compress(bytes(64 << 20))),
         encode_delta(b"", [Run("ram", 63, 2)], lambda run: blocks(1, 2)),
         encode_delta(b"", [Run("else", 0, 1)], lambda run: blocks(1)),
+        encode_delta(b"", [Run("ram", 3, 2), Run("ram", 4, 1)], lambda run: bytes(run.count << 12)),
+        encode_delta(b"", [Run("ram", 9, 1), Run("ram", 3, 1)], lambda run: blocks(1)),
     ],
 )
 def test_what_is_no_delta_is_refused(data: bytes) -> None:
     with pytest.raises(DeltaInvalid):
         decode_delta(data, SIZES)
+
+
+def test_content_of_many_pieces_comes_back(tmp_path: Path) -> None:
+    luck = random.Random(6)
+    content = luck.randbytes(700 * BLOCK_SIZE)
+    runs = [Run("disk0", 5, 300), Run("disk0", 400, 400)]
+    starts = {5: 0, 400: 300 * BLOCK_SIZE}
+    state = luck.randbytes((3 << 20) + 77)
+    data = encode_delta(
+        state, runs, lambda run: content[starts[run.first] :][: run.count * BLOCK_SIZE]
+    )
+    found = decode_delta(data, {"disk0": 800})
+    assert found.device_state == state
+    assert b"".join(block for _, _, block in found.blocks()) == content
+
+
+def test_a_bomb_takes_no_memory() -> None:
+    """128 MiB of zeros over blocks that there are."""
+    zeros = bytes(1 << 16)
+    runs = [Run("disk0", first, 1 << 4) for first in range(0, 1 << 16, 1 << 5)]
+    bomb = encode_delta(b"state", runs, lambda run: zeros)
+    assert len(bomb) < 2 << 20
+    tracemalloc.start()
+    try:
+        found = decode_delta(bomb, {"disk0": 1 << 16})
+        assert sum(1 for _ in found.blocks()) == 1 << 15
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_no_damage_raises_anything_unforeseen() -> None:

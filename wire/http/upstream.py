@@ -77,7 +77,7 @@ class ServiceAnswer:
         body = bytearray()
         for piece in self.body:
             try:
-                body += unpack.decompress(piece, limit) if unpack else piece
+                body += unpack.decompress(piece, limit + 1 - len(body)) if unpack else piece
             except zlib.error as error:
                 raise AnswerDamaged("cannot unpack an answer", why=str(error)) from error
             if len(body) >= limit or (unpack and unpack.unconsumed_tail):
