@@ -17,7 +17,16 @@ from satchel.confinement import HOST, Confinement
 from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE
 from satchel.process import PreparedProgram
-from volumes import PLUGIN, RawBlocks, Resolver, Volume, VolumeServer, create_volume, open_volume
+from volumes import (
+    BLOCK_READER,
+    PLUGIN,
+    RawBlocks,
+    Resolver,
+    Volume,
+    VolumeServer,
+    create_volume,
+    open_volume,
+)
 
 RAM = "ram"
 """The volume that is the machine's memory; every other volume is a disk."""
@@ -72,7 +81,8 @@ class Attachment:
         room = into(
             CellMounts(
                 run_dir,
-                readable=[store.packs_path, PLUGIN, LAUNCHER],
+                readable=[PLUGIN, BLOCK_READER, LAUNCHER],
+                held=[store.packs_path],
                 machine=[run_dir / name for name in CONFINED_FILES],
                 helpers=[run_dir / (MEMORY + READY)],
                 volumes=[path for one in volumes.values() for path in (one.map_path, one.overlay)],

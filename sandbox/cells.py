@@ -28,7 +28,7 @@ MEMORY_SPARE = 320 << 20
 """Bytes that a machine may take beside its guest's memory, and its helpers beside what they write:
 QEMU's code translated from the guest's has 256 MiB of them at most."""
 
-TASKS = {"machine": 160, "helpers": 256}
+TASKS = {"machine": 160, "helpers": 384}
 HELPER_PROCESSORS = 2.0
 OVERHEAD_PROCESSORS = 1.0
 

@@ -90,7 +90,7 @@ def confine(readable: Sequence[Path], writable: Sequence[Path] = ()) -> None:
     for call in _ALLOWED:
         seccomp.allow(call)
     seccomp.allow("clone", (0, Seccomp.MASKED_EQUAL, _THREAD, _THREAD))
-    seccomp.allow("sendto", (4, Seccomp.EQUAL, 0, 0))  # to no address: over what is connected
+    seccomp.allow("sendto", (4, Seccomp.EQUAL, 0, 0))  # without an address
     seccomp.allow("ioctl", (1, Seccomp.EQUAL, _FIONBIO, 0))  # a socket's timeout
     for call in ("clone3", "openat2"):  # their flags are in memory; the C library takes others then
         seccomp.deny(call, errno.ENOSYS)

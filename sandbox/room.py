@@ -79,6 +79,7 @@ class CellMounts:
 
     folder: the replica's own, as it is; nothing in it can be changed but what follows.
     readable: other files and folders.
+    held: folders that are not seen, and that a helper has open; its user must be let read them.
     machine, helpers: files that exist already and that processes of that part may write.
     volumes: the same, for helpers, who cannot make them shorter: others have them mapped.
     mounted: a folder where a helper serves files that may be written; None: nowhere.
@@ -86,6 +87,7 @@ class CellMounts:
 
     folder: Path
     readable: Sequence[Path] = ()
+    held: Sequence[Path] = ()
     machine: Sequence[Path] = ()
     helpers: Sequence[Path] = ()
     volumes: Sequence[Path] = ()
@@ -373,7 +375,7 @@ def _hand_over(plan: CellPlan) -> None:
         return
     for path in (plan.seen.folder, *plan.seen.writable):
         owned(path, plan.uid)
-    let_read(plan.seen.readable)
+    let_read([*plan.seen.readable, *plan.seen.held])
 
 
 def _record(plan: CellPlan, held: groups.Groups) -> dict[str, Any]:

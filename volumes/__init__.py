@@ -18,6 +18,7 @@ from volumes.misses import MissCounts, MissServer
 from volumes.raw_blocks import RawBlocks
 from volumes.serve import serve_stored
 from volumes.server import (
+    BLOCK_READER,
     PLUGIN,
     BadPath,
     NbdkitMissing,
@@ -38,6 +39,7 @@ from volumes.volume import (
 )
 
 __all__ = [
+    "BLOCK_READER",
     "PLUGIN",
     "AttachFailed",
     "BadPath",

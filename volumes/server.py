@@ -9,11 +9,16 @@ What is in `run_dir` while it runs, so that a daemon that starts again finds it:
     nbdkit.pid   the process id
     nbdkit.log   what nbdkit and the plugin say; kept after stop
     NAME.map, NAME.overlay   the volumes' files, see `volumes.volume`
+    blocks.sock, blocks.log   of the block reader, in a confined room
+
+In a confined room nbdkit sees no packs, which have chunks of every tenant. The block reader, a
+process in that room that holds the folder of packs open, gives it the blocks of its own volumes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import socket as sockets
@@ -33,6 +38,7 @@ from volumes.raw_blocks import RawBlocks
 from volumes.volume import Resolver, Volume
 
 PLUGIN = Path(__file__).resolve().parent / "_native" / "satchel-nbdkit-plugin.so"
+BLOCK_READER = PLUGIN.with_name("satchel-block-reader")
 
 START_SECONDS = 20.0
 """How long nbdkit may take until its socket answers."""
@@ -44,6 +50,9 @@ SOCKET = "nbd.sock"
 
 MISS_WAIT_SECONDS = 30
 """How long a read of an absent block waits for a daemon that is being started again."""
+
+FIRST_FREE_DESCRIPTOR = 16
+"""Programs in a confined room get sockets below this one, see sandbox/enter.py."""
 
 _GREETING = b"NBDMAGICIHAVEOPT"
 _GOODBYE = struct.pack(">I8sII", 1, b"IHAVEOPT", 2, 0)
@@ -103,24 +112,27 @@ class VolumeServer:
         """Serve `volumes`, whose records are in `packs_dir`; returns once the socket answers.
 
         `resolver` is called from the miss server's threads. `socket` is where the exports are,
-        by default in `run_dir`; `unpacked` what is kept of that store's settled content,
-        which servers share and therefore none in a confined room gets. room: where nbdkit runs.
+        by default in `run_dir`; `unpacked` keeps that store's settled content. Servers share it,
+        and therefore none in a confined room gets it. room: where nbdkit runs.
         Raises NbdkitMissing, BadPath, SocketInUse or ServerFailed, and leaves no process and no
         socket then.
         """
         run_dir, packs_dir = run_dir.resolve(), packs_dir.resolve()
         socket = (socket or run_dir / SOCKET).absolute()
-        argv = _argv(run_dir, packs_dir, volumes, miss_wait)
+        source = f"reader={_reader_socket(run_dir)}" if room.confined else f"packs={packs_dir}"
+        argv = _argv(run_dir, source, volumes, miss_wait)
         if not room.confined:
             argv[1:1] = ["--unix", str(socket), "--pidfile", str(_pid_file(run_dir))]
             argv += (
                 [] if unpacked is None or unpacked.path is None else [f"unpacked={unpacked.path}"]
             )
-        _check_length(socket, _miss_socket(run_dir))
+        _check_length(socket, _miss_socket(run_dir), _reader_socket(run_dir))
         _make_room(socket)
         misses = MissServer.start(_miss_socket(run_dir), volumes, resolver)
         try:
             room.give(_miss_socket(run_dir))
+            if room.confined:
+                _start_reader(run_dir, packs_dir, volumes, room)
             process = _launch(argv, run_dir, socket, room)
         except BaseException:
             misses.close()
@@ -160,7 +172,7 @@ class VolumeServer:
 
     @property
     def misses(self) -> MissCounts:
-        """What has been asked for since the start or the adoption."""
+        """Return the counts of requests since the start or the adoption."""
         return self._misses.counts
 
     def uri(self, name: str) -> str:
@@ -184,7 +196,7 @@ class VolumeServer:
                 volume.remove()
 
 
-def _argv(run_dir: Path, packs_dir: Path, volumes: Sequence[Volume], miss_wait: int) -> list[str]:
+def _argv(run_dir: Path, source: str, volumes: Sequence[Volume], miss_wait: int) -> list[str]:
     """nbdkit's command line, but for where it listens. Raises NbdkitMissing and BadPath."""
     nbdkit = shutil.which("nbdkit")
     if nbdkit is None:
@@ -194,7 +206,7 @@ def _argv(run_dir: Path, packs_dir: Path, volumes: Sequence[Volume], miss_wait: 
             "cannot serve volumes", why=f"{PLUGIN} is not there", fix="run scripts/bootstrap"
         )
     argv = [nbdkit, "--foreground", "--log=stderr", str(PLUGIN)]
-    argv += [f"packs={packs_dir}", f"misses={_miss_socket(run_dir)}", f"miss_wait={miss_wait}"]
+    argv += [source, f"misses={_miss_socket(run_dir)}", f"miss_wait={miss_wait}"]
     for volume in volumes:
         fields = [volume.name, str(volume.size), str(volume.map_path.resolve())]
         fields += [str(volume.overlay.resolve())] + (["ro"] if volume.read_only else [])
@@ -227,14 +239,32 @@ def _launch(argv: list[str], run_dir: Path, socket: Path, room: Confinement) -> 
     return process
 
 
-def _launch_confined(argv: list[str], output: Path, socket: Path, room: Confinement) -> Process:
+def _start_reader(
+    run_dir: Path, packs_dir: Path, volumes: Sequence[Volume], room: Confinement
+) -> None:
+    """Start the block reader. It ends with the room."""
+    packs = os.open(packs_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    held = fcntl.fcntl(packs, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE_DESCRIPTOR)
+    os.close(packs)
+    socket = _reader_socket(run_dir)
+    socket.unlink(missing_ok=True)
+    argv = [str(BLOCK_READER), str(held), *(str(volume.places.resolve()) for volume in volumes)]
+    try:
+        _launch_confined(argv, socket.with_suffix(".log"), socket, room, inherited=[held])
+    finally:
+        os.close(held)
+
+
+def _launch_confined(
+    argv: list[str], output: Path, socket: Path, room: Confinement, inherited: Sequence[int] = ()
+) -> Process:
     """It can make no socket, so it gets one that listens."""
     with sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM) as listener:
         listener.bind(str(socket))
         try:
             room.give(socket)
             listener.listen(128)
-            return room.start(argv, output, listener=listener.fileno())
+            return room.start(argv, output, listener=listener.fileno(), inherited=inherited)
         except BaseException:
             socket.unlink()
             raise
@@ -275,13 +305,17 @@ def _make_room(socket: Path) -> None:
 
 
 def _clear(run_dir: Path, socket: Path) -> None:
-    for path in (socket, _pid_file(run_dir)):
+    for path in (socket, _reader_socket(run_dir), _pid_file(run_dir)):
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
 
 
 def _pid_file(run_dir: Path) -> Path:
     return run_dir / "nbdkit.pid"
+
+
+def _reader_socket(run_dir: Path) -> Path:
+    return run_dir / "blocks.sock"
 
 
 def _miss_socket(run_dir: Path) -> Path:

@@ -50,10 +50,16 @@ class Volume:
     def blocks(self) -> int:
         return self.root.blocks
 
+    @property
+    def places(self) -> Path:
+        """The file with the places of packed blocks, beside the map."""
+        return self.map_path.with_name(self.map_path.name + ".places")
+
     def remove(self) -> None:
         """Close the map and remove the files. What was dirty and not committed is gone."""
         self.map.close()
         self.map_path.unlink(missing_ok=True)
+        self.places.unlink(missing_ok=True)
         self.overlay.unlink(missing_ok=True)
 
 

@@ -380,6 +380,7 @@ def test_a_pack_that_a_crash_left_behind_while_a_map_points_there(
     with BlockMap.create(tmp_path / "map", root.blocks) as map:
         store.resolve(root, map, 0, 5)
         shutil.copy(tmp_path / "map", tmp_path / "kept")
+        shutil.copy(tmp_path / "map.places", tmp_path / "kept.places")
     store.settle()
     old.write_bytes(data)
     with BlockMap.open(tmp_path / "kept") as map:

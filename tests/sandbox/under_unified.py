@@ -31,7 +31,7 @@ def test_every_controller_limits_a_cell(site: Site) -> None:
     assert (machine / "io.weight").read_text() == "default 100\n"
     assert int((helpers / "memory.max").read_text()) == LIMIT
     assert (helpers / "cpu.max").read_text() == f"{2 * CPU_PERIOD_US} {CPU_PERIOD_US}\n"
-    assert int((helpers / "pids.max").read_text()) == 256
+    assert int((helpers / "pids.max").read_text()) == 384
 
 
 def test_who_takes_memory_is_ended_by_the_group_and_not_by_the_host(site: Site) -> None:

@@ -70,7 +70,8 @@ def test_stop_leaves_nothing(attach: Attach) -> None:
 def test_stop_without_remove_keeps_the_overlay(attach: Attach) -> None:
     attachment = attach()
     attachment.server.stop()
-    assert names(attachment.server.run_dir) == {"nbdkit.log", "disk0.map", "disk0.overlay"}
+    kept = {"nbdkit.log", "disk0.map", "disk0.map.places", "disk0.overlay"}
+    assert names(attachment.server.run_dir) == kept
 
 
 def test_stop_while_a_read_waits(attach: Attach) -> None:
@@ -137,7 +138,7 @@ def test_failed_start_says_why_and_leaves_nothing(
     volume.overlay.unlink()
     with pytest.raises(ServerFailed, match=r"(?s)exit status 1.*disk0\.overlay"):
         VolumeServer.start(short_path, store.packs_path, [volume], local_resolver(store))
-    assert names(short_path) == {"nbdkit.log", "disk0.map"}
+    assert names(short_path) == {"nbdkit.log", "disk0.map", "disk0.map.places"}
 
 
 def test_map_of_another_volume_is_refused(store: Store, root: TableRoot, short_path: Path) -> None:

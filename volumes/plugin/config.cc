@@ -37,6 +37,10 @@ Status Config::Set(const std::string& key, const std::string& value) {
     packs = value;
     return {};
   }
+  if (key == "reader") {
+    reader = value;
+    return {};
+  }
   if (key == "misses") {
     misses = value;
     return {};
@@ -71,7 +75,9 @@ Status Config::Set(const std::string& key, const std::string& value) {
 }
 
 Status Config::Complete() const {
-  if (packs.empty()) return Status::Make(Kind::kUsage, "packs=DIR is missing");
+  if (packs.empty() == reader.empty()) {
+    return Status::Make(Kind::kUsage, "one of packs=DIR and reader=SOCKET is needed");
+  }
   if (misses.empty()) return Status::Make(Kind::kUsage, "misses=SOCKET is missing");
   if (volumes.empty()) return Status::Make(Kind::kUsage, "volume=... is missing");
   return {};

@@ -21,7 +21,8 @@ struct VolumeConfig {
 
 // The plugin's settings, as nbdkit hands them over one by one.
 struct Config {
-  std::string packs;                  // packs=DIR
+  std::string packs;                  // packs=DIR, or
+  std::string reader;                 // reader=SOCKET
   std::string misses;                 // misses=SOCKET
   uint32_t miss_wait = 30;            // miss_wait=SECONDS
   std::string unpacked;               // unpacked=FILE; empty: nothing is kept

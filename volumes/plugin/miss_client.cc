@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "volumes/plugin/miss_client.h"
 
-#include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ constexpr uint64_t kFirstDelayMs = 10;
 constexpr uint64_t kLongestDelayMs = 1000;
 constexpr int kPollMs = 500;
 
-// This thread's connection to the daemon; -1 while there is none.
+// This thread's connection to a peer; -1 while it is closed.
 struct Connection {
   ~Connection() { Close(); }
   void Close() {
@@ -32,7 +32,7 @@ struct Connection {
   int fd = -1;
 };
 
-thread_local Connection connection;
+thread_local Connection connections[2];  // by MissClient::Peer
 
 // False when nbdkit is shutting down or the NBD client has gone.
 bool Sleep(uint64_t ms) {
@@ -63,14 +63,15 @@ Status Cancelled(const MissRequest& request) {
 
 }  // namespace
 
-MissClient::MissClient(std::string socket_path, uint32_t wait_seconds)
-    : socket_path_(std::move(socket_path)), wait_seconds_(wait_seconds) {}
+MissClient::MissClient(Peer peer, std::string socket_path, uint32_t wait_seconds)
+    : peer_(peer), socket_path_(std::move(socket_path)), wait_seconds_(wait_seconds) {}
 
 Status MissClient::Ask(uint32_t volume, uint64_t first, uint32_t count, std::string* content) {
   const MissRequest request{kMissRequestMagic, volume, first, count, 0};
   const uint64_t budget_ms = uint64_t{wait_seconds_} * 1000;
   uint64_t waited_ms = 0;
   uint64_t delay_ms = kFirstDelayMs;
+  Connection& connection = connections[static_cast<size_t>(peer_)];
   for (;;) {
     uint32_t status = 0;
     switch (Exchange(request, &status, content)) {
@@ -99,6 +100,7 @@ Status MissClient::Ask(uint32_t volume, uint64_t first, uint32_t count, std::str
 MissClient::Outcome MissClient::Exchange(const MissRequest& request, uint32_t* status,
                                          std::string* content) const {
   content->clear();
+  Connection& connection = connections[static_cast<size_t>(peer_)];
   if (connection.fd < 0 && !Connect()) return Outcome::kLost;
   if (!SendAll(connection.fd, &request, sizeof request)) return Outcome::kLost;
   MissReply reply;
@@ -117,16 +119,13 @@ MissClient::Outcome MissClient::Exchange(const MissRequest& request, uint32_t* s
 }
 
 MissClient::Outcome MissClient::Receive(void* data, size_t size) const {
+  const Connection& connection = connections[static_cast<size_t>(peer_)];
   for (size_t have = 0; have < size;) {
-    pollfd waiting{connection.fd, POLLIN, 0};
-    int ready = poll(&waiting, 1, kPollMs);
-    if (ready < 0 && errno != EINTR) return Outcome::kLost;
-    if (ready <= 0) {
+    ssize_t n = recv(connection.fd, static_cast<char*>(data) + have, size - have, 0);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
       if (!Sleep(0)) return Outcome::kShutdown;
       continue;
     }
-    ssize_t n = recv(connection.fd, static_cast<char*>(data) + have, size - have, 0);
-    if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return Outcome::kLost;
     have += static_cast<size_t>(n);
   }
@@ -140,11 +139,13 @@ bool MissClient::Connect() const {
   memcpy(address.sun_path, socket_path_.c_str(), socket_path_.size() + 1);
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
+  const timeval look{0, kPollMs * 1000};  // how often it looks whether nbdkit ends
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &look, sizeof look);
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     close(fd);
     return false;
   }
-  connection.fd = fd;
+  connections[static_cast<size_t>(peer_)].fd = fd;
   return true;
 }
 

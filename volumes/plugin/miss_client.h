@@ -11,12 +11,15 @@
 
 namespace satchel {
 
-// The plugin's end of the miss protocol. One per process. Thread-safe: each thread keeps its own
+// The plugin's end of the miss protocol. One per peer. Thread-safe: each thread keeps its own
 // connection, so that misses of several threads are under way at once.
 class MissClient {
  public:
+  // The daemon is asked for absent blocks, the block reader for packed ones.
+  enum class Peer { kDaemon, kReader };
+
   // `wait_seconds`: how long a request goes on without a daemon that answers before it fails.
-  MissClient(std::string socket_path, uint32_t wait_seconds);
+  MissClient(Peer peer, std::string socket_path, uint32_t wait_seconds);
 
   // Waits until the blocks are no longer absent, or until their content is in `content`, where the
   // daemon cannot keep it: they stay absent then. It is empty otherwise.
@@ -32,6 +35,7 @@ class MissClient {
   Outcome Receive(void* data, size_t size) const;
   bool Connect() const;
 
+  const Peer peer_;
   const std::string socket_path_;
   const uint32_t wait_seconds_;
 };

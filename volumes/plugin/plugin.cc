@@ -33,6 +33,7 @@ struct Server {
   std::unique_ptr<PackReader> packs;
   std::unique_ptr<Unpacked> unpacked;
   std::unique_ptr<MissClient> misses;
+  std::unique_ptr<MissClient> reader;
   std::vector<std::unique_ptr<Volume>> volumes;
 };
 
@@ -102,10 +103,17 @@ int GetReady() {
     // --exit-with-parent; the machine on these volumes goes on without its daemon.
     if (prctl(PR_SET_PDEATHSIG, 0) != 0) return Status::FromErrno("cannot outlive a parent", errno);
     const Config& config = server->config;
-    server->packs = std::make_unique<PackReader>(PosixEnv(), config.packs);
-    server->misses = std::make_unique<MissClient>(config.misses, config.miss_wait);
+    if (!config.packs.empty()) {
+      server->packs = std::make_unique<PackReader>(PosixEnv(), config.packs);
+    } else {
+      server->reader =
+          std::make_unique<MissClient>(MissClient::Peer::kReader, config.reader, config.miss_wait);
+    }
+    server->misses =
+        std::make_unique<MissClient>(MissClient::Peer::kDaemon, config.misses, config.miss_wait);
     if (!config.unpacked.empty()) OpenUnpacked(config.unpacked);
-    const Sources sources{server->packs.get(), server->unpacked.get(), server->misses.get()};
+    const Sources sources{server->packs.get(), server->reader.get(), server->unpacked.get(),
+                          server->misses.get()};
     for (const VolumeConfig& volume : config.volumes) {
       const auto index = static_cast<uint32_t>(server->volumes.size());
       server->volumes.emplace_back();
@@ -215,7 +223,8 @@ nbdkit_plugin Describe() {
   plugin.longname = "Satchel volumes";
   plugin.description = "volumes of blocks over a chunk store, fetched when they are read";
   plugin.config_help =
-      "packs=DIR            (required) the store's folder of packs\n"
+      "packs=DIR            the store's folder of packs, or\n"
+      "reader=SOCKET        who reads packed blocks for this plugin; one of them is required\n"
       "misses=SOCKET        (required) where to ask for absent blocks\n"
       "miss_wait=SECONDS    how long to look for somebody who answers there, by default 30\n"
       "unpacked=FILE        where blocks of frames are kept that were decompressed once\n"

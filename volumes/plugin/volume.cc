@@ -22,7 +22,7 @@ uint64_t BlocksIn(uint64_t bytes) { return (bytes + kBlockSize - 1) / kBlockSize
 Status Volume::Open(const VolumeConfig& config, uint32_t index, std::unique_ptr<File> overlay,
                     const Sources& sources, std::unique_ptr<Volume>* volume) {
   std::unique_ptr<Volume> opened(new Volume(config, index, sources));
-  SATCHEL_RETURN_IF_ERROR(BlockMap::Open(config.map_path, &opened->map_));
+  SATCHEL_RETURN_IF_ERROR(BlockMap::OpenShared(config.map_path, &opened->map_));
   if (opened->map_->blocks() != BlocksIn(config.size)) {
     return Status::Make(Kind::kDamaged, "cannot use the block map " + config.map_path,
                         "it has " + std::to_string(opened->map_->blocks()) + " blocks");
@@ -164,7 +164,8 @@ Status Volume::ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* 
   if (!*valid) return {};
   uint8_t content[kBlockSize];
   const bool direct = length == kBlockSize;
-  Status status = ReadChunk(entry.at, direct ? reinterpret_cast<uint8_t*>(out) : content);
+  uint8_t* const to = direct ? reinterpret_cast<uint8_t*>(out) : content;
+  Status status = sources_.reader != nullptr ? AskReader(block, 1, to) : ReadChunk(entry.at, to);
   if (!status.ok()) {
     *valid = EncodeEntry(map_->Load(block)) == EncodeEntry(entry);
     if (!*valid) return {};
@@ -177,6 +178,16 @@ Status Volume::ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* 
   return {};
 }
 
+Status Volume::AskReader(uint64_t block, uint64_t n, uint8_t* out) {
+  std::string content;
+  SATCHEL_RETURN_IF_ERROR(sources_.reader->Ask(index_, block, static_cast<uint32_t>(n), &content));
+  if (content.size() != n * kBlockSize) {
+    return Status::Make(Kind::kDamaged, "the block reader sent no content");
+  }
+  std::memcpy(out, content.data(), content.size());
+  return {};
+}
+
 Status Volume::ReadChunk(const Location& at, uint8_t* block) {
   Unpacked* const unpacked = at.in_frame() ? sources_.unpacked : nullptr;
   if (unpacked != nullptr && unpacked->Find(at, block)) return {};
@@ -185,9 +196,15 @@ Status Volume::ReadChunk(const Location& at, uint8_t* block) {
   return {};
 }
 
-// Reads whole blocks whose records lie side by side in a pack, together, and gives their number: 0
+// Reads whole blocks that the block reader has, or whose records lie side by side in a pack,
+// together, and gives their number: 0
 // if there are no two of them, or if one cannot be read, which reading it alone has to judge.
 uint64_t Volume::ReadPackedRun(uint64_t block, uint64_t count, char* out) {
+  if (sources_.reader != nullptr) {
+    const uint64_t most = std::min<uint64_t>(count, kMissLimit);
+    const uint64_t n = most < 2 ? 0 : RunEnd(block, block + most, BlockState::kPacked) - block;
+    return n >= 2 && AskReader(block, n, reinterpret_cast<uint8_t*>(out)).ok() ? n : 0;
+  }
   Location at[PackReader::kMaxRun];
   size_t n = 0;
   while (n < std::min<uint64_t>(count, PackReader::kMaxRun)) {

@@ -8,7 +8,8 @@
 //
 //   absent   ask the daemon, then look again; neighbours that are absent too go into one request
 //   zero     zeros
-//   packed   the record or frame in the pack, its checksum verified; a block of a frame that was
+//   packed   what the block reader answers, or the record or frame in the pack, its checksum
+//   verified; a block of a frame that was
 //            read before: what was kept of it (unpacked.h)
 //   dirty    the overlay file
 //
@@ -51,6 +52,7 @@ namespace satchel {
 // Where the blocks of all volumes come from, besides their overlays. All of it outlives them.
 struct Sources {
   PackReader* packs = nullptr;
+  MissClient* reader = nullptr;  // reads packs instead, for a plugin that may not
   Unpacked* unpacked = nullptr;  // null: blocks of frames are decompressed each time
   MissClient* misses = nullptr;
 };
@@ -106,6 +108,7 @@ class Volume {
   Status Fetch(uint64_t first, uint64_t count, std::string* content);
   Status ReadDirty(uint64_t offset, uint64_t length, char* out, bool* valid);
   Status ReadPacked(uint64_t block, uint64_t skip, uint64_t length, char* out, bool* valid);
+  Status AskReader(uint64_t block, uint64_t n, uint8_t* out);
   Status ReadChunk(const Location& at, uint8_t* block);
   uint64_t ReadPackedRun(uint64_t block, uint64_t count, char* out);
   Status ReadOverlay(uint64_t offset, uint64_t length, char* out);

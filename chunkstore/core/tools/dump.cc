@@ -119,7 +119,7 @@ std::string InWords(const BlockEntry& entry) {
 // Runs of blocks without a place of their own are one part.
 Status DumpMap(const std::string& path, const Show& show) {
   std::unique_ptr<BlockMap> map;
-  SATCHEL_RETURN_IF_ERROR(BlockMap::Open(path, &map));
+  SATCHEL_RETURN_IF_ERROR(BlockMap::OpenShared(path, &map));
   SATCHEL_RETURN_IF_ERROR(show({0, kBlockMapHeaderSize, "header",
                                 "map of " + Number(map->blocks()) + " blocks, " +
                                     Number(map->CountForesight().touched) + " of them touched"}));

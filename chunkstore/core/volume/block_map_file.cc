@@ -45,7 +45,78 @@ Status WriteHeader(int fd, const std::string& path, uint64_t blocks) {
   return Status::FromErrno("cannot write " + path, errno);
 }
 
+constexpr size_t kPageBytes = 4096;
+
 }  // namespace
+
+std::string PlacesPath(const std::string& map_path) { return map_path + ".places"; }
+
+PlacesFile::PlacesFile(int fd, void* base, size_t size)
+    : fd_(fd),
+      base_(base),
+      size_(size),
+      words_(static_cast<std::atomic<uint64_t>*>(base)),
+      backed_(size / kPageBytes + 1) {}
+
+PlacesFile::~PlacesFile() {
+  munmap(base_, std::max<size_t>(size_, 1));
+  if (fd_ >= 0) close(fd_);
+}
+
+Status PlacesFile::Create(const std::string& path, uint64_t blocks,
+                          std::unique_ptr<PlacesFile>* places) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return Status::FromErrno("cannot make " + path, errno);
+  Status status;
+  if (ftruncate(fd, static_cast<off_t>(blocks * sizeof(uint64_t))) != 0) {
+    status = Status::FromErrno("cannot resize " + path, errno);
+    close(fd);
+  } else {
+    status = Map(fd, path, /*writable=*/true, places);
+  }
+  if (!status.ok()) unlink(path.c_str());
+  return status;
+}
+
+Status PlacesFile::Open(const std::string& path, bool writable,
+                        std::unique_ptr<PlacesFile>* places) {
+  const int fd = open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+  if (fd < 0) return Status::FromErrno("cannot open " + path, errno);
+  return Map(fd, path, writable, places);
+}
+
+// Takes `fd`.
+Status PlacesFile::Map(int fd, const std::string& path, bool writable,
+                       std::unique_ptr<PlacesFile>* places) {
+  struct stat info;
+  Status status;
+  void* base = MAP_FAILED;
+  if (fstat(fd, &info) != 0) {
+    status = Status::FromErrno("cannot open " + path, errno);
+  } else {
+    const size_t size = std::max<size_t>(static_cast<size_t>(info.st_size), 1);
+    base = mmap(nullptr, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) status = Status::FromErrno("cannot map " + path, errno);
+  }
+  if (!writable || !status.ok()) close(fd);
+  if (!status.ok()) return status;
+  const auto bytes = static_cast<size_t>(info.st_size) / sizeof(uint64_t) * sizeof(uint64_t);
+  places->reset(new PlacesFile(writable ? fd : -1, base, bytes));
+  return {};
+}
+
+bool PlacesFile::Store(uint64_t block, uint64_t word) {
+  const uint64_t page = block * sizeof(uint64_t) / kPageBytes;
+  if (!backed_[page]) {
+    const uint64_t from = page * kPageBytes;
+    const uint64_t count = std::min<uint64_t>(kPageBytes, size_ - from);
+    const int refused = posix_fallocate(fd_, static_cast<off_t>(from), static_cast<off_t>(count));
+    if (refused != 0 && refused != EOPNOTSUPP) return false;
+    backed_[page] = true;
+  }
+  words_[block].store(word, std::memory_order_release);
+  return true;
+}
 
 BlockMap::BlockMap(void* base, size_t size, uint64_t blocks)
     : base_(base),
@@ -79,11 +150,26 @@ Status BlockMap::Create(const std::string& path, uint64_t blocks, std::unique_pt
   Status status = WriteHeader(fd, path, blocks);
   if (status.ok()) status = Map(fd, path, map);
   close(fd);
-  if (!status.ok()) unlink(path.c_str());
+  if (status.ok()) status = PlacesFile::Create(PlacesPath(path), blocks, &(*map)->places_);
+  if (status.ok()) return status;
+  map->reset();
+  unlink(path.c_str());
   return status;
 }
 
 Status BlockMap::Open(const std::string& path, std::unique_ptr<BlockMap>* map) {
+  std::unique_ptr<BlockMap> opened;
+  SATCHEL_RETURN_IF_ERROR(OpenShared(path, &opened));
+  const std::string places = PlacesPath(path);
+  SATCHEL_RETURN_IF_ERROR(PlacesFile::Open(places, /*writable=*/true, &opened->places_));
+  if (opened->places_->blocks() != opened->blocks()) {
+    return Status::Make(Kind::kDamaged, "cannot open " + places, "it belongs to another map");
+  }
+  *map = std::move(opened);
+  return {};
+}
+
+Status BlockMap::OpenShared(const std::string& path, std::unique_ptr<BlockMap>* map) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) return Status::FromErrno("cannot open the block map " + path, errno);
   const Status status = Map(fd, path, map);
@@ -108,21 +194,41 @@ Status BlockMap::Map(int fd, const std::string& path, std::unique_ptr<BlockMap>*
   return {};
 }
 
+bool BlockMap::Replace(uint64_t block, BlockState expected, const BlockEntry& entry) {
+  uint64_t word = EncodeEntry(BlockEntry{expected, {}});
+  const uint64_t wanted = EncodeEntry(entry);
+  if (places_ == nullptr || entry.state != BlockState::kPacked) {
+    return entries_[block].compare_exchange_strong(word, wanted, std::memory_order_acq_rel);
+  }
+  // A reader that sees the entry finds the place. A place of an entry that became dirty meanwhile
+  // stays, and nothing leads to it.
+  const MutexLock lock(&placing_);
+  if (entries_[block].load(std::memory_order_acquire) != word) return false;
+  if (!places_->Store(block, wanted)) return false;
+  return entries_[block].compare_exchange_strong(word, wanted, std::memory_order_acq_rel);
+}
+
 uint64_t BlockMap::Repoint(uint32_t pack, const Moves& moves) {
   constexpr auto kPacked = static_cast<uint64_t>(BlockState::kPacked);
   uint64_t left = 0;
   for (uint64_t i = 0; i < blocks_; ++i) {
-    uint64_t word = entries_[i].load(std::memory_order_acquire);
+    const uint64_t word = Word(i);
     if ((word & 3) != kPacked || DecodeLocation(word).pack != pack) continue;
     const auto found = moves.find(word & ~uint64_t{3});
     // A write that comes first makes it dirty, and then it does not lead there any more.
-    if (found == moves.end()) {
-      ++left;
-    } else {
-      entries_[i].compare_exchange_strong(word, found->second | kPacked, std::memory_order_acq_rel);
-    }
+    if (found == moves.end() || !Move(i, word, found->second | kPacked)) ++left;
   }
   return left;
+}
+
+// Points an entry elsewhere that leads to `from`. false: the file system has no room for it.
+bool BlockMap::Move(uint64_t block, uint64_t from, uint64_t to) {
+  const MutexLock lock(&placing_);
+  if (places_ != nullptr && places_->Load(block) == from && !places_->Store(block, to)) {
+    return false;
+  }
+  entries_[block].compare_exchange_strong(from, to, std::memory_order_acq_rel);
+  return true;
 }
 
 BlockMap::Counts BlockMap::Count(uint64_t first, uint64_t count) const {

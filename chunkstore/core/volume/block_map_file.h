@@ -3,6 +3,11 @@
 //
 // A block map (block_map.h) that is mapped into this process. Shared with other processes; every
 // entry is accessed as one atomic word.
+//
+// The plugin may be a stranger's by now and may write any entry. So the daemon keeps each place
+// that it has given out in a second file beside the map, which the plugin cannot write, and
+// believes only that one. What reads packs for a plugin (volumes/plugin/block_reader.cc) goes by it
+// too.
 #ifndef SATCHEL_CHUNKSTORE_CORE_VOLUME_BLOCK_MAP_FILE_H_
 #define SATCHEL_CHUNKSTORE_CORE_VOLUME_BLOCK_MAP_FILE_H_
 
@@ -33,6 +38,39 @@ struct BlockMapHandle {
   BlockMap* map GUARDED_BY(mutex);  // null once it is gone
 };
 
+// The file of the places beside a map: a word for each block, an entry that is packed or 0.
+std::string PlacesPath(const std::string& map_path);
+
+// A mapping of those words, by their owner or, to be read, by another process. Thread-safe.
+class PlacesFile {
+ public:
+  ~PlacesFile();
+  PlacesFile(const PlacesFile&) = delete;
+  PlacesFile& operator=(const PlacesFile&) = delete;
+
+  // Makes a file of zeros. kExists if it is there.
+  static Status Create(const std::string& path, uint64_t blocks,
+                       std::unique_ptr<PlacesFile>* places);
+  static Status Open(const std::string& path, bool writable, std::unique_ptr<PlacesFile>* places);
+
+  uint64_t blocks() const { return size_ / sizeof(uint64_t); }
+  uint64_t Load(uint64_t block) const { return words_[block].load(std::memory_order_acquire); }
+
+  // For the owner, one thread at a time. false: the file system has no room for it.
+  bool Store(uint64_t block, uint64_t word);
+
+ private:
+  PlacesFile(int fd, void* base, size_t size);
+  static Status Map(int fd, const std::string& path, bool writable,
+                    std::unique_ptr<PlacesFile>* places);
+
+  const int fd_;  // -1: only to be read
+  void* const base_;
+  const size_t size_;
+  std::atomic<uint64_t>* const words_;
+  std::vector<bool> backed_;  // pages with room: without it a store raises SIGBUS
+};
+
 // Thread-safe, but for destruction. Block numbers are below blocks(): the caller's duty.
 class BlockMap {
  public:
@@ -40,22 +78,21 @@ class BlockMap {
   BlockMap(const BlockMap&) = delete;
   BlockMap& operator=(const BlockMap&) = delete;
 
-  // Makes a map in which every block is absent. kExists if the file is there.
+  // Makes a map in which every block is absent, and its places. kExists if a file is there.
   static Status Create(const std::string& path, uint64_t blocks, std::unique_ptr<BlockMap>* map);
   static Status Open(const std::string& path, std::unique_ptr<BlockMap>* map);
 
+  // For the plugin: without the places. Entries are believed.
+  static Status OpenShared(const std::string& path, std::unique_ptr<BlockMap>* map);
+
   uint64_t blocks() const { return blocks_; }
 
-  BlockEntry Load(uint64_t block) const {
-    return DecodeEntry(entries_[block].load(std::memory_order_acquire));
-  }
+  // An entry that says packed where no place was given out counts as absent.
+  BlockEntry Load(uint64_t block) const { return DecodeEntry(Word(block)); }
 
-  // Sets the entry if its state is `expected` (kAbsent or kDirty: states of one word only).
-  bool Replace(uint64_t block, BlockState expected, const BlockEntry& entry) {
-    uint64_t word = EncodeEntry(BlockEntry{expected, {}});
-    return entries_[block].compare_exchange_strong(word, EncodeEntry(entry),
-                                                   std::memory_order_acq_rel);
-  }
+  // Sets the entry if its state is `expected` (kAbsent or kDirty: states of one word only). It
+  // stays where the file system has no room for its place.
+  bool Replace(uint64_t block, BlockState expected, const BlockEntry& entry);
 
   void MarkDirty(uint64_t block) {
     entries_[block].store(EncodeEntry(kDirtyEntry), std::memory_order_release);
@@ -105,6 +142,14 @@ class BlockMap {
  private:
   BlockMap(void* base, size_t size, uint64_t blocks);
   void TouchFirst(uint64_t block);
+
+  bool Move(uint64_t block, uint64_t from, uint64_t to);
+
+  uint64_t Word(uint64_t block) const {
+    const uint64_t word = entries_[block].load(std::memory_order_acquire);
+    const bool packed = (word & 3) == static_cast<uint64_t>(BlockState::kPacked);
+    return packed && places_ != nullptr ? places_->Load(block) : word;
+  }
   static Status Map(int fd, const std::string& path, std::unique_ptr<BlockMap>* map);
 
   void* const base_;
@@ -114,6 +159,8 @@ class BlockMap {
   std::atomic<uint32_t>* const space_requests_;
   std::atomic<uint64_t>* const entries_;
   std::atomic<uint32_t>* const touches_;
+  std::unique_ptr<PlacesFile> places_;  // null: the plugin's
+  Mutex placing_;                       // an entry and its place change together
   const std::shared_ptr<BlockMapHandle> handle_;
 };
 

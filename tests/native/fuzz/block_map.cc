@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(pwrite(file, data, size, 0) == static_cast<ssize_t>(size));
   std::unique_ptr<satchel::BlockMap> map;
   const std::string path = "/proc/self/fd/" + std::to_string(file);
-  if (!satchel::BlockMap::Open(path, &map).ok()) return 0;
+  if (!satchel::BlockMap::OpenShared(path, &map).ok()) return 0;
   Require(satchel::BlockMapSize(map->blocks()) == size);
   const satchel::BlockMap::Counts counts = map->Count();
   uint64_t sum = 0;

@@ -81,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   satchel::Status status;
   // A thread of its own has a connection of its own.
   std::thread([&] {
-    satchel::MissClient client(daemon.path(), 0);
+    satchel::MissClient client(satchel::MissClient::Peer::kDaemon, daemon.path(), 0);
     status = client.Ask(3, 5, count, &content);
   }).join();
   std::call_once(unlinked, [] { std::atexit([] { (void)unlink(daemon.path().c_str()); }); });
