@@ -46,7 +46,7 @@ def has(needle: bytes, path: str) -> bool:
 
 
 def held(needle: bytes) -> list[str]:
-    """Descriptors of this process, and what is in folders among them."""
+    """Search the folders that this process holds open."""
     found = []
     for number in range(3, 1024):
         with contextlib.suppress(OSError):

@@ -106,7 +106,7 @@ def test_idle_connections_of_sixty_tenants_silence_nobody(spot: Spot) -> None:
 
 
 def test_a_guest_has_so_many_doors_and_hears_that(spot: Spot) -> None:
-    """sshd passes on to the link what a door says."""
+    """sshd passes a door's message on to the link."""
     with contextlib.ExitStack() as held:
 
         def opened(guest: str) -> tuple[subprocess.Popen[bytes], socket.socket, bool]:

@@ -159,7 +159,7 @@ def main(way, root, *channels):
 def test_a_reader_that_says_it_is_not_confined_is_not_believed(
     short_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: None, how: str
 ) -> None:
-    """The process that says so has the stick's bytes behind it. Nobody parses them again here."""
+    """The stick may speak through that process. This one does not parse its bytes."""
     take_over(short_path, CLAIMS, monkeypatch)
     start = apart._START.replace("main(*sys", "taken_over.main(*sys")
     monkeypatch.setattr(apart, "_START", start)

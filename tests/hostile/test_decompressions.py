@@ -41,7 +41,7 @@ OTHERS = {
     "chunkstore/core/format/record.cc": ("kBlockSize", "tests/native/fuzz/record.cc"),
     "chunkstore/core/format/frame.cc": ("kMaxFrameChunks", "tests/native/fuzz/frame.cc"),
     "chunkstore/binding/compression.cc": ("size", "chunkstore/compression.py"),
-    # What a builder gets of a registry counts against the size of the recipe's disk.
+    # A registry's layers count against the size of the recipe's disk.
     "images/containers.py": ("Layers", "tests/images/test_layers.py"),
     "images/layers.py": ("_read_left", "tests/images/test_layers.py"),
     # Archives that this program has made of Debian's signed packages.
@@ -98,7 +98,7 @@ def zeros_by_zstd() -> bytes:
 
 
 def screen() -> Attack:
-    """What a guest answers passes through the surrogate's daemon."""
+    """The surrogate's daemon checks a guest's answer."""
     pixels = bytes(4096 * 2048 * rfb.PIXEL)
     assert len(pixels) == BOMB
     head = rfb._ANSWER.pack(b"SATS", 2, 1, 4096, 2048, bytes(32))
