@@ -410,6 +410,10 @@ class Runner:
             key = self._home.claim(take_over=take_over)
             if key is not None:
                 self._keys.keep(self.service, key)
+            self._home.want()
+            if self.media is None and not self._home.has_checkpoint():
+                logger.warning("home boots %s for the first time: that takes minutes", self.service)
+                self._home.launch()
         except UnavailableError as error:
             if self.media is None:
                 raise

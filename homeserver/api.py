@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Home over HTTP. Only the owner can connect to the socket: OpenSSH ensures that.
 
-homeserver/carried_api.py and uplink/helper/api.py have the routes of carried services and of cloud
-storage. GET /v1/openapi.json describes all routes.
+homeserver/carried_api.py, homeserver/shares_api.py and uplink/helper/api.py have the routes of
+carried services, of shares and of cloud storage. GET /v1/openapi.json describes all routes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flask.json.provider import DefaultJSONProvider
 
 from chunkstore import answering_places
 from homeserver.carried_api import carried_routes
-from homeserver.edge import EdgeDoors, ShareGrant
+from homeserver.edge import EdgeDoors
 from homeserver.home import Home
 from homeserver.jobs import Jobs
 from homeserver.media.carry import ALL_OF_IT
@@ -30,6 +30,7 @@ from homeserver.services.records import CheckpointNotFound, NewService
 from homeserver.services.service import Service
 from homeserver.settings import DOOR_SOCKET
 from homeserver.shares import Shares
+from homeserver.shares_api import grants_routes, shares_routes
 from replay import (
     decode_operations,
     encode_answers,
@@ -43,7 +44,6 @@ from satchel.ids import CheckpointId, OperationNumber
 from satchel.retention import RetentionPolicy
 from satchel.spans import Spans
 from satchel.typed import Form, TypeMismatch
-from shares.home import ShareRecord, Terms
 from uplink.helper import ServiceHelpers, uplink_routes
 from wire import (
     Lease,
@@ -83,7 +83,9 @@ _DOOR = "satchel.door"
 """The key in WSGI's environment that marks a request through a door."""
 
 _CLIENTS_BLUEPRINTS = frozenset({"chunks", "operations", "carried", "uplink"})
-_CLIENTS_ENDPOINTS = frozenset({"services.launch", "services.stop", "checkpoints.take"})
+_CLIENTS_ENDPOINTS = frozenset(
+    {"services.launch", "services.want", "services.stop", "checkpoints.take"}
+)
 """A paired client may change things only by these. A checkpoint is not taken onto a path for it."""
 
 
@@ -124,9 +126,9 @@ def home_app(
         return answer_spans(*home.service(name).spans, requests)
 
     if shares:
-        app.register_blueprint(_shares(shares))
+        app.register_blueprint(shares_routes(shares))
     if edges:
-        app.register_blueprint(_grants(edges))
+        app.register_blueprint(grants_routes(edges))
     if helper:
         app.register_blueprint(uplink_routes(helper))
     serve_description(app, "Satchel home")
@@ -246,75 +248,6 @@ def _upkeep(home: Home, works: Jobs) -> flask.Blueprint:
     return routes
 
 
-def _shares(shares: Shares) -> flask.Blueprint:
-    routes = flask.Blueprint("shares", __name__, url_prefix="/v1/shares")
-
-    @routes.get("")
-    def every() -> Any:
-        """Every share."""
-        return shares.listed()
-
-    @routes.post("")
-    @takes(name=str, path=str, policy=str, relaxation=float, log=str)
-    @query(seen=str)
-    def add(fields: dict[str, Any]) -> Any:
-        """Add one: name, path, policy, relaxation, log."""
-        _seen(Path(fields["path"]))
-        shares.add(ShareRecord(**fields))
-        return {}
-
-    @routes.post("/<name>/terms")
-    def change(name: str) -> Any:
-        """Change its terms."""
-        try:
-            terms = Form().typed(flask.request.get_json(silent=True), Terms, "the terms")
-        except TypeMismatch as error:
-            raise UsageError(f"cannot change share {name}", why=str(error)) from error
-        return asdict(shares.change(name, terms.change))
-
-    @routes.get("/<name>")
-    def status(name: str) -> Any:
-        """Return the nodes of a share, the blocks of each, and its lag."""
-        return shares.status(name)
-
-    @routes.delete("/<name>")
-    def remove(name: str) -> Any:
-        """Share it no more."""
-        shares.remove(name)
-        return {}
-
-    return routes
-
-
-def _grants(edges: EdgeDoors) -> flask.Blueprint:
-    routes = flask.Blueprint("grants", __name__, url_prefix="/v1/share-grants")
-
-    @routes.get("")
-    def every() -> Any:
-        """Return the grants of shares at surrogates."""
-        return [asdict(grant) for grant in edges.grants()]
-
-    @routes.post("")
-    @takes(share=str, service=str, surrogate=str, writable=bool)
-    def grant(fields: dict[str, Any]) -> Any:
-        """Grant: share, service, surrogate, writable."""
-        edges.grant(ShareGrant(**fields))
-        return {}
-
-    @routes.delete("/<share>/<service>/<surrogate>")
-    def revoke(share: str, service: str, surrogate: str) -> Any:
-        """Take it back."""
-        edges.revoke(share, service, surrogate)
-        return {}
-
-    @routes.get("/<service>/<surrogate>")
-    def about(service: str, surrogate: str) -> Any:
-        """What a client lends there: share, writable, log."""
-        return edges.about(service, surrogate)
-
-    return routes
-
-
 def _works(works: Jobs) -> flask.Blueprint:
     routes = flask.Blueprint("works", __name__, url_prefix="/v1/works")
 
@@ -367,16 +300,29 @@ def _services(home: Home) -> flask.Blueprint:
         home.remove_service(name)
         return {}
 
+    _replicas(routes, home)
+    return routes
+
+
+def _replicas(routes: flask.Blueprint, home: Home) -> None:
+    """Of a service's replica here."""
+
     @routes.post("/<name>/launch")
     def launch(name: str) -> Any:
         """Boot or resume the first-class replica."""
-        home.service(name).launch()
+        home.launch(name)
+        return asdict(home.service(name).view())
+
+    @routes.post("/<name>/want")
+    def want(name: str) -> Any:
+        """Have it launched soon, and again after each start of the daemon."""
+        home.want(name)
         return asdict(home.service(name).view())
 
     @routes.post("/<name>/stop")
     def stop(name: str) -> Any:
         """End it."""
-        home.service(name).stop()
+        home.stop(name)
         return asdict(home.service(name).view())
 
     @routes.post("/<name>/digest")
@@ -387,8 +333,6 @@ def _services(home: Home) -> flask.Blueprint:
         if not all(isinstance(path, str) for path in paths):
             raise UsageError("paths must be strings")
         return {"digest": home.service(name).replica().digest(paths)}
-
-    return routes
 
 
 def _operations(home: Home, works: Jobs) -> flask.Blueprint:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from homeserver.media.carry import CarryReport, SyncReport, carry, defragment, s
 from homeserver.media.rotation import RotationReport, rotate
 from homeserver.media.unsealed import UnsealedPolicy
 from homeserver.retention import RetentionVerdict, forget_volumes, judge_volumes, require_known
+from homeserver.services.launcher import Launcher
 from homeserver.services.machines import HomeClosing, Machines
 from homeserver.services.records import ServiceRecord, ServiceRegistry
 from homeserver.services.service import Service, ServiceView
@@ -97,6 +99,7 @@ class Home:
         self._closed = False
         self._services: dict[str, Service] = {}
         self._settling = BackgroundSettling(self.store) if settings.settle else None
+        self._launcher = Launcher(self._wanted, self._is_wanted)
 
     @staticmethod
     def init(settings: HomeSettings) -> None:
@@ -133,6 +136,49 @@ class Home:
             self._calls.drop(name)
             del self._services[name]
             self._shelf.remove(name)
+
+    def launch(self, name: str) -> None:
+        """Launch a service, and again after each start of the daemon and each crash, until `stop`.
+        Raises as Service.launch does."""
+        self._want(name, wanted=True)
+        self.service(name).launch()
+
+    def want(self, name: str) -> None:
+        """As `launch`, but return at once. The log tells what goes wrong."""
+        self._want(name, wanted=True)
+        self._launcher.wake(name)
+        self._launcher.start()
+
+    def launch_wanted(self) -> None:
+        """Begin to start what ran when the daemon ended, and see that it goes on."""
+        self._launcher.start()
+
+    def stop(self, name: str) -> None:
+        """End a service's replica; it starts no more by itself."""
+        self._want(name, wanted=False)
+        self.service(name).stop()
+
+    def _want(self, name: str, *, wanted: bool) -> None:
+        with self._lock:
+            record = self._shelf.get(name)
+            if record.wanted != wanted:
+                self._shelf.replace(dataclasses.replace(record, wanted=wanted))
+
+    def _wanted(self) -> list[Service]:
+        """The services that shall run. One that cannot be opened is shown as failed by `views`."""
+        found = []
+        for name in self._shelf.names():
+            with suppress(SatchelError, OSError):
+                if self._is_wanted(name):
+                    found.append(self.service(name))
+        return found
+
+    def _is_wanted(self, name: str) -> bool:
+        """Takes no lock: a service asks while it holds its own."""
+        try:
+            return not self._closed and self._shelf.get(name).wanted
+        except NotFoundError:
+            return False  # removed meanwhile
 
     def keeper(self, service: str) -> CallKeeper:
         """Has the calls of its guests done. Raises as `service`, and as CallKeepers.of."""
@@ -327,6 +373,7 @@ class Home:
                 return
             self._closed = True
         self._machines.close()
+        self._launcher.close()
         with self._lock:
             services, self._services = self._services, {}
         for service in services.values():

@@ -24,7 +24,7 @@ from replay import (
     encode_operations,
     responses_in,
 )
-from satchel.errors import IntegrityError, SatchelError, UnavailableError
+from satchel.errors import IntegrityError, NotFoundError, SatchelError, UnavailableError
 from satchel.ids import OperationNumber
 from wire import (
     EdgeShare,
@@ -163,6 +163,17 @@ class HomeService:
     def launch(self) -> None:
         """Have home's replica run, from the newest checkpoint if it does not. Raises as home."""
         self.link.http.post_json(f"{self._path}/launch", {}, timeout=CHECKPOINT_SECONDS)
+
+    def has_checkpoint(self) -> bool:
+        """Whether home has one of the service."""
+        try:
+            return bool(self.checkpoint())
+        except NotFoundError:
+            return False
+
+    def want(self) -> None:
+        """Have home's replica run soon, without waiting for it. Raises as home."""
+        self.link.http.post_json(f"{self._path}/want", {})
 
     def relaunch(self) -> None:
         """Have home's replica go on from the newest checkpoint, whatever it is doing. Raises as

@@ -37,7 +37,10 @@ logger = logging.getLogger(__name__)
 @json_option
 @click.pass_obj
 def command(context: Context, launches: tuple[str, ...], web: int | None, as_json: bool) -> None:
-    """Run the home server until Ctrl-C. Its replicas end with it."""
+    """Run the home server until Ctrl-C. Its replicas end with it.
+
+    A service that ran when the server ended starts again, unless `service stop` ended it.
+    """
     allow_descriptors()
     context.require_own_store()
     settings = context.settings
@@ -62,7 +65,7 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
             closing(ServiceHelpers(settings.uplink, settings.data / "uplink")) as helper,
         ):
             for name in launches:
-                home.service(name).launch()
+                home.launch(name)
             works = Jobs()
             grants = GrantRegistry(settings.share_grants)
             edges = EdgeDoors(settings.run, grants, shares, home.keeper, home.share_of)
@@ -78,6 +81,7 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
                 if web is not None:
                     page = stack.enter_context(home_page(home, shares, web))
                     click.echo(f"web page: {page.link}", err=True)
+                home.launch_wanted()
                 for line in helper.said():
                     note(line)
                 if as_json:

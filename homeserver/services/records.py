@@ -49,7 +49,8 @@ class ServiceRecord:
     """A service as its owner described it.
 
     image: the built image of its first boot. created: UTC, as datetime.isoformat writes it.
-    stateful: whether it has a log. machine: what its owner wishes its machine to be.
+    stateful: whether it has a log. machine: what its owner wishes its machine to be. wanted:
+    whether it was launched and not stopped since, so that `serve` starts it.
     """
 
     name: str
@@ -57,6 +58,7 @@ class ServiceRecord:
     created: str
     stateful: bool
     machine: MachineOptions = ANYTHING
+    wanted: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class ServiceRegistry(Registry[ServiceRecord]):
     """The folder of all services. One process at a time; not thread-safe. The chunks of a service
     that is removed stay until the next prune."""
 
-    kind, record, version, damaged = "service", ServiceRecord, 2, RecordDamaged
+    kind, record, version, damaged = "service", ServiceRecord, 3, RecordDamaged
 
     @classmethod
     def beside(cls, store: Path) -> ServiceRegistry:

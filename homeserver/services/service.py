@@ -16,7 +16,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
@@ -209,21 +209,30 @@ class Service:
         folder = prepared.replica.run_dir if prepared else self.shelf.root.parent
         return read_console(folder, after)
 
-    def launch(self) -> None:
+    @property
+    def present(self) -> bool:
+        """Whether it has a replica, even one that is starting."""
+        return self._prepared is not None
+
+    def launch(self, wanted: Callable[[], bool] = lambda: True) -> bool:
         """Have a running replica: the one that runs, else from a checkpoint, else a first boot.
+        Return False, and start none, if it is not wanted when its turn comes.
 
         Returns when it answers; the log beyond its checkpoint is executed afterwards. A first boot
         is followed by a checkpoint, so that the next launch does not boot. Raises what boots and
         resumes raise, ReplicaFailed when it was stopped meanwhile.
         """
         with self._life, self._machines.making():
+            if not wanted():
+                return False
             if self._prepared and self._prepared.replica.state is ReplicaState.READY:
-                return
+                return True
             self._drop()
             latest = self.shelf.latest()
             self._start(self._prepare(latest))
             if latest is None:
                 self.checkpoint()
+            return True
 
     def stop(self) -> None:
         """End the replica, even one that is starting. The log and the checkpoints stay."""

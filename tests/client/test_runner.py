@@ -104,6 +104,16 @@ def test_a_session_without_media_goes_on_where_the_last_one_ended(carried: World
         runner.close()
 
 
+def test_a_session_starts_a_service_that_home_has_stopped_or_never_launched(world: World) -> None:
+    world.home.home.add_service("notes", "notes")
+    for total in (1, 2):
+        runner = world.runner(media=False)
+        assert post(world.proxy(runner)).status_code == 200
+        assert runner.session.journal.last == total
+        runner.close()
+        world.home.home.stop("notes")
+
+
 def test_a_session_with_media_takes_up_what_was_done_without(carried: World) -> None:
     runner = carried.runner(media=False)
     url = carried.proxy(runner)

@@ -141,18 +141,22 @@ def test_stop_of_the_service_leaves_nothing(daemon: Daemon) -> None:
     assert daemon.left() == []
 
 
-def test_a_killed_home_is_cleared_by_the_next(daemon: Daemon) -> None:
+def test_a_killed_home_is_cleared_by_the_next_and_its_services_run_again(daemon: Daemon) -> None:
     daemon.start("--launch", "notes")
     answers = daemon.submit(1, 5)
     assert daemon.end(signal.SIGKILL) == -signal.SIGKILL
-    assert len(daemon.pids("qemu")) == 1
+    (left,) = daemon.pids("qemu")
     assert len(daemon.left()) >= 4
+    daemon.start()
+    assert not Path(f"/proc/{left}").exists()
+    assert eventually(lambda: daemon.view()["state"] == "ready")
+    assert daemon.submit(1, 5) == answers
+    assert len(daemon.pids("qemu")) == 1
+    daemon.post("stop")
+    assert daemon.end(signal.SIGKILL) == -signal.SIGKILL
     daemon.start()
     assert daemon.left() == []
     assert daemon.view()["state"] == "down"
-    daemon.post("launch")
-    assert daemon.submit(1, 5) == answers
-    assert len(daemon.pids("qemu")) == 1
 
 
 def test_a_killed_machine_is_an_error_and_a_launch_replays(daemon: Daemon) -> None:

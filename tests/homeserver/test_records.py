@@ -26,7 +26,7 @@ from satchel.names import BadName
 RECORD = ServiceRecord("notes", "notes", "2026-01-31T12:00:00+00:00", stateful=True)
 GOLDEN = b"""\
 {
-  "version": 2,
+  "version": 3,
   "name": "notes",
   "image": "notes",
   "created": "2026-01-31T12:00:00+00:00",
@@ -35,10 +35,12 @@ GOLDEN = b"""\
     "accelerator": "",
     "vcpus": 0,
     "memory_mib": 0
-  }
+  },
+  "wanted": false
 }
 """
-OLD = GOLDEN.replace(b'"version": 2', b'"version": 1')[: GOLDEN.index(b',\n  "machine"')] + b"\n}\n"
+SECOND = GOLDEN.replace(b'"version": 3', b'"version": 2').replace(b',\n  "wanted": false', b"")
+OLD = GOLDEN.replace(b'"version": 3', b'"version": 1')[: GOLDEN.index(b',\n  "machine"')] + b"\n}\n"
 
 
 def root(number: int, size: int = 4096) -> TableRoot:
@@ -107,8 +109,9 @@ def test_names_do_not_lead_elsewhere(services: ServiceRegistry, name: str) -> No
         b"\xff\xfe",
         GOLDEN[:-20],
         GOLDEN.replace(b"true", b"1"),
-        GOLDEN.replace(b'"version": 2', b'"version": 0'),
-        OLD.replace(b'"version": 1', b'"version": 2'),
+        GOLDEN.replace(b'"version": 3', b'"version": 0'),
+        SECOND.replace(b'"version": 2', b'"version": 3'),
+        OLD.replace(b'"version": 1', b'"version": 3'),
         GOLDEN.replace(b'"accelerator": ""', b'"accelerator": "xen"'),
         GOLDEN.replace(b'"vcpus": 0', b'"vcpus": 99'),
         GOLDEN.replace(b'"image"', b'"imagination"'),
@@ -122,17 +125,18 @@ def test_a_damaged_description(services: ServiceRegistry, data: bytes) -> None:
         services.get("notes")
 
 
-def test_a_description_of_before_machines_could_be_wished_for(services: ServiceRegistry) -> None:
+@pytest.mark.parametrize("older", [OLD, SECOND], ids=["1", "2"])
+def test_a_description_of_an_older_version_is_read(services: ServiceRegistry, older: bytes) -> None:
     services.add(RECORD)
-    (services.root / "notes" / "service.json").write_bytes(OLD)
+    (services.root / "notes" / "service.json").write_bytes(older)
     assert services.get("notes") == RECORD
 
 
 def test_a_newer_description(services: ServiceRegistry) -> None:
     services.add(RECORD)
-    newer = {**json.loads(GOLDEN), "version": 3, "colour": "red"}
+    newer = {**json.loads(GOLDEN), "version": 4, "colour": "red"}
     (services.root / "notes" / "service.json").write_text(json.dumps(newer))
-    with pytest.raises(UnsupportedError, match="version 3"):
+    with pytest.raises(UnsupportedError, match="version 4"):
         services.get("notes")
 
 
