@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from images.recipe import (
         MEMORY_MIB,
         VCPUS,
+        Contract,
         Recipe,
         RecipeInvalid,
         RecipeNotFound,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     )
     from images.sources import SourcesMissing
     from images.targets import changed, target
-    from images.tiers import TIERS, tiered
+    from images.tiers import TIERS, decided, tiered
     from images.utterances import PHRASES, speak
 else:
     __getattr__ = deferred(__name__)
@@ -66,6 +67,7 @@ __all__ = [
     "BuiltImage",
     "ContainerInvalid",
     "ContainerRefused",
+    "Contract",
     "ContractSpec",
     "DiskImageInvalid",
     "DiskRefused",
@@ -89,6 +91,7 @@ __all__ = [
     "build",
     "changed",
     "debian_kernel",
+    "decided",
     "raw_view",
     "recipes",
     "release_files",

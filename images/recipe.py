@@ -39,6 +39,7 @@ PRELOAD_PATH = "/usr/lib/satchel/moment.so"
 """What gives a program time and randomness from there: replay/agent/preload.cc."""
 
 Tier = Literal["preload", "notifier"]
+Contract = Literal["replay", "carry"]
 WITHOUT_VDSO = "vdso=0"
 """On the kernel's command line where it asks the agent: without, programs find the time by
 themselves."""
@@ -150,13 +151,17 @@ class Recipe:
     adapter_kind: what the port speaks, by the name of an adapter in `replay.adapters`
     stateful:     False: an operation's answer depends on that operation alone
     contract:     `replay`: each replica executes each operation; `carry`: one replica leads, which
-                  need not be deterministic, and programs have streams to its ports
+                  need not be deterministic, and programs have streams to its ports; `auto`: carried
+                  if it has a disk, ports, egress or websockets; replayed if it has needs or
+                  shares; otherwise `service add` tries it
     behind:       of a carried service: the seconds by which its copies may be behind
     ports:        of a carried service; by default `port` alone, with the front `tcp`
     egress:       of a carried service: where its guest's connections to egress_hosts go out, at
                   `home` or at the `client`; a surrogate never has them
     egress_hosts: NAME:PORT or IPV4:PORT of what its guest may connect to; a name has to lead to a
                   public address there
+    websockets:   whether programs open WebSockets to it: it is carried, and `port` has the front
+                  `http` if the recipe has no ports
     idempotent:   METHOD PATH: HTTP requests at and below that path that may be sent twice, of ports
                   with the front `http`; they are sent again after a loss
     state:        folders that belong to `user`; their content is the service's state
@@ -191,11 +196,12 @@ class Recipe:
     tier: Tier = "preload"
     adapter_kind: str = "http"
     stateful: bool = True
-    contract: Literal["replay", "carry"] = "replay"
+    contract: Literal["auto", "replay", "carry"] = "auto"
     behind: int = 30
     ports: tuple[ServedPort, ...] = ()
     egress: Literal["none", "home", "client"] = "none"
     egress_hosts: tuple[str, ...] = ()
+    websockets: bool = False
     idempotent: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ()
@@ -300,8 +306,14 @@ class Recipe:
 
     @property
     def carried(self) -> bool:
-        """Whether its contract is `carry`."""
-        return self.contract == "carry"
+        """Whether one replica leads. Not while nobody has tried it: see `undecided`."""
+        needed = self.disk or self.ports or self.egress_hosts or self.websockets
+        return self.contract == "carry" or (self.contract == "auto" and bool(needed))
+
+    @property
+    def undecided(self) -> bool:
+        """Whether only a trial can tell its contract: a carried service has no needs or shares."""
+        return self.contract == "auto" and not (self.carried or self.needs or self.shares)
 
     @property
     def logged(self) -> bool:
@@ -312,7 +324,7 @@ class Recipe:
         """The ports of a carried service; of others, none."""
         if not self.carried:
             return ()
-        return self.ports or (ServedPort(port=self.port),)
+        return self.ports or (ServedPort("http" if self.websockets else "tcp", self.port),)
 
     @property
     def ready_port(self) -> int:
@@ -340,7 +352,7 @@ class Recipe:
         """What a manifest says of the service."""
         hosts = self.egress_hosts
         return ContractSpec(
-            kind=self.contract,
+            kind="carry" if self.carried else "replay",
             adapter=self.adapter_kind,
             port=self.port,
             stateful=self.logged,
@@ -351,6 +363,11 @@ class Recipe:
             egress=EgressRule(self.egress, hosts) if hosts and self.egress != "none" else None,
             idempotent=self.idempotent,
         )
+
+    def streams_line(self) -> str:
+        """To which ports the agent opens streams, in its words; empty for a replayed service."""
+        ports = " ".join(str(port.port) for port in self.served())
+        return f"streams={ports}" if ports else ""
 
     def given(self) -> tuple[str, ...]:
         """What the guest's description of the service says where that needs something of the
@@ -379,8 +396,8 @@ class Recipe:
         lines += [f"workdir={self.workdir}", f"moment={MOMENT_PATH}"]
         if self.shares:
             lines += [f"shares={SHARES_PATH}"]
-        if self.carried:
-            lines += [f"streams={' '.join(str(port.port) for port in self.served())}"]
+        if streams := self.streams_line():
+            lines += [streams]
         if self.egress_hosts:
             lines += [f"egress={' '.join(f'{at}:{port}' for _, at, port in self.outside())}"]
         lines += self.given()
@@ -414,8 +431,7 @@ def recipes() -> list[Recipe]:
 
 def _carry_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
     """Faults of what only a carried service has."""
-    if recipe.ports and not recipe.carried:
-        yield "ports", 'they need contract = "carry"'
+    yield from _port_of_carried_faults(recipe)
     if recipe.carried and (recipe.needs or recipe.shares):
         yield (
             "contract",
@@ -432,6 +448,12 @@ def _carry_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
     for text in recipe.idempotent:
         if not _METHOD_PATH.fullmatch(text) or "/.." in text:
             yield "idempotent", f"{text[:80]!r} is not METHOD PATH"
+
+
+def _port_of_carried_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    for key in ("ports", "websockets", "egress_hosts"):
+        if getattr(recipe, key) and not recipe.carried:
+            yield key.replace("_", "-"), 'a service with them is carried: contract = "carry"'
     if len(recipe.ports) > PORTS_LIMIT:
         yield "ports", f"they are more than {PORTS_LIMIT}"
     for number, port in enumerate(recipe.ports, 1):
@@ -439,8 +461,6 @@ def _carry_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 
 def _egress_faults(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    if recipe.egress_hosts and not recipe.carried:
-        yield "egress-hosts", 'they need contract = "carry"'
     if recipe.egress != "none" and not recipe.egress_hosts:
         yield "egress", "it needs egress-hosts, a list of HOST:PORT"
     if recipe.egress == "none" and recipe.egress_hosts:

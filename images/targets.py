@@ -70,7 +70,6 @@ def _whole_disk(path: Path, name: str) -> Recipe:
         name=check_name(name or _name_of(path.stem), "image"),
         title=path.name.replace("\n", " ")[:80],
         disk=str(path.resolve()),
-        contract="carry",
         memory_mib=DISK_MEMORY_MIB,
         port=SSH_PORT,
     )

@@ -1,20 +1,24 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A built image as it would be with another tier of determinism, without what it was built from."""
+"""A built image as it would be with another contract or tier of determinism, without what it was
+built from."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from images.built import BuiltImage, write_manifest
+from images.built import BuiltImage, remove_others, write_manifest
 from images.filesystem import copy_sparse, read_file, replace_file
-from images.recipe import Tier
+from images.recipe import WITHOUT_VDSO, Contract, Recipe, Tier
 
 SERVICE_PATH = "/etc/satchel/service"
-_GIVEN = ("environment=LD_PRELOAD=", "environment=SATCHEL_STANDS=", "asked=")
+_GIVEN = ("environment=LD_PRELOAD=", "environment=SATCHEL_STANDS=", "asked=", "streams=")
+
 TIERS: Mapping[Tier, tuple[str, ...]] = {
     "preload": ("time", "monotonic", "randomness"),
     "notifier": ("time", "randomness"),
@@ -32,25 +36,47 @@ def tiered(image: BuiltImage, folder: Path, tier: Tier) -> BuiltImage:
     kernel, initrd = image.kernel, image.initrd
     assert kernel and initrd, "what starts from its disk is carried"
     folder.mkdir()
-    recipe = dataclasses.replace(image.recipe, needs=TIERS[tier], tier=tier)
-    copy = dataclasses.replace(
-        image,
-        recipe=recipe,
-        disk=folder / image.disk.name,
-        kernel=folder / kernel.name,
-        initrd=folder / initrd.name,
-        cmdline=recipe.cmdline(image.cmdline),
-    )
     for path in (kernel, initrd):
         shutil.copyfile(path, folder / path.name)
-    copy_sparse(image.disk, copy.disk)
-    lines = [f"{line}\n" for line in read_file(copy.disk, SERVICE_PATH).decode().split("\n")[:-1]]
+    recipe = dataclasses.replace(image.recipe, needs=TIERS[tier], tier=tier)
+    copy = dataclasses.replace(image, kernel=folder / kernel.name, initrd=folder / initrd.name)
+    return _described(copy, folder / image.disk.name, recipe)
+
+
+def decided(image: BuiltImage, contract: Contract, tier: Tier | None = None) -> BuiltImage:
+    """The image, changed in its place to that contract and to all that the tier gives; without one
+    it needs what it needed, and a carried service nothing.
+
+    If this is interrupted the old image is there. Raises as `tiered`, and RecipeInvalid.
+    """
+    recipe, needs = image.recipe, () if contract == "carry" else image.recipe.needs
+    recipe = dataclasses.replace(recipe, contract=contract, needs=TIERS[tier] if tier else needs)
+    recipe = dataclasses.replace(recipe, tier=tier or recipe.tier)
+    folder = image.disk.parent
+    if image.firmware:
+        made = dataclasses.replace(image, recipe=recipe)
+        write_manifest(folder, made)
+    else:
+        made = _described(image, folder / f"disk-{secrets.token_hex(6)}", recipe)
+        remove_others(folder, made)
+    return made
+
+
+def _described(image: BuiltImage, disk: Path, recipe: Recipe) -> BuiltImage:
+    """The image of that recipe with a copy of its disk, whose agent has the recipe's description of
+    the service. image.json is written last."""
+    copy_sparse(image.disk, disk)
+    lines = [f"{line}\n" for line in read_file(disk, SERVICE_PATH).decode().split("\n")[:-1]]
     lines = [line for line in lines if not line.startswith(_GIVEN)]
-    wanted = [f"{line}\n" for line in recipe.given()]
+    wanted = [f"{line}\n" for line in (recipe.streams_line(), *recipe.given()) if line]
     first = next((n for n, row in enumerate(lines) if row.startswith("environment=")), len(lines))
-    text = folder / "service"
+    text = disk.with_suffix(".service")
     text.write_text("".join([*lines[:first], *wanted, *lines[first:]]), encoding="utf-8")
-    replace_file(copy.disk, SERVICE_PATH, text)
+    replace_file(disk, SERVICE_PATH, text)
     text.unlink()
-    write_manifest(folder, copy)
+    cmdline = recipe.cmdline(" ".join(w for w in image.cmdline.split() if w != WITHOUT_VDSO))
+    copy = dataclasses.replace(image, recipe=recipe, disk=disk, cmdline=cmdline)
+    with disk.open("rb") as file:
+        os.fsync(file.fileno())
+    write_manifest(disk.parent, copy)
     return copy

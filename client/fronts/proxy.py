@@ -233,5 +233,5 @@ def _refuse_upgrade(wanted: str) -> None:
         raise UnsupportedError(
             f"a replayed service cannot go over to {', '.join(sorted(protocols))[:80]}",
             why="each request is an operation of its own, and no connection stays",
-            fix='write contract = "carry" into its recipe',
+            fix="write websockets = true into its recipe: it is carried then",
         )

@@ -93,7 +93,7 @@ def attempt(click_context: click.Context, name: str, seconds: float | None, as_j
         trial = ImageTrial(folder, driver, wish, cells=cells, timeout=seconds, progress=progress)
         verdict = trial.verdict()
     show({"name": name, **to_json(verdict)}, as_json=as_json)
-    if verdict.contract != trial.image.recipe.contract:
+    if verdict.contract == "carry" and not trial.image.recipe.carried:
         click_context.exit(MUST_BE_CARRIED)
     if verdict.needs:
         click_context.exit(NEEDS_MORE)

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console import json_option, show
+from console import bar, json_option, show
 from homeserver.cli.context import Context
 from satchel import settings
 from satchel.errors import UsageError
+from satchel.names import check_name
 
 if TYPE_CHECKING:
+    from homeserver.services.trial import TrialVerdict
+    from images import Contract
     from wire import HttpClient
 
 FOLLOW_SECONDS = 1.0
@@ -49,6 +52,11 @@ def command() -> None:
     metavar="KEY=VALUE",
     help="The same, as in a recipe: memory-mib=2048.",
 )
+@click.option(
+    "--contract",
+    type=click.Choice(["replay", "carry"]),
+    help="How it is kept alike everywhere [default: what the recipe says, or a trial finds].",
+)
 @json_option
 @click.pass_obj
 def add(
@@ -59,9 +67,13 @@ def add(
     vcpus: int | None,
     memory_mib: int | None,
     changes: tuple[str, ...],
+    contract: Contract | None,
     as_json: bool,
 ) -> None:
     """Add a service NAME of a built image. `launch` starts it.
+
+    If the recipe does not say whether it is replayed or carried, a trial boots the image twice and
+    compares the answers to the recipe's requests. The image keeps the result.
 
     Processors and memory stay as they are at its first boot. The accelerator may change each time
     that it continues from a checkpoint.
@@ -70,9 +82,31 @@ def add(
     machine = {key: value for key, value in wish.items() if value is not None}
     if changes:
         machine |= _changed(changes)
-    new = {"name": name, "image": image or name, "machine": machine}
-    context.daemon().post_json("/v1/services", new)
-    show({"added": name}, as_json=as_json)
+    daemon = context.daemon()
+    found = _decide(context, check_name(image or name, "image"), contract, quiet=as_json)
+    daemon.post_json("/v1/services", {"name": name, "image": image or name, "machine": machine})
+    added = {"added": name, "contract": found.contract, "why": found.why}
+    show({**added, "needs": list(found.needs)} if found.needs else added, as_json=as_json)
+
+
+def _decide(
+    context: Context, image: str, contract: Contract | None, *, quiet: bool
+) -> TrialVerdict:
+    from homeserver.services.trial import ImageTrial, decide  # the other commands start without
+    from hypervisor import QemuDriver
+    from images import BuiltImage
+    from sandbox import Cells
+
+    folder, wish = context.settings.images / image, context.settings.machine
+
+    def trial() -> TrialVerdict:
+        driver = QemuDriver()
+        cells = Cells.of(context.settings, driver)
+        with bar(f"try {image}", quiet=quiet, steps=True) as progress:
+            found = ImageTrial(folder, driver, wish, cells=cells, timeout=None, progress=progress)
+            return found.verdict()
+
+    return decide(BuiltImage.load(folder), contract, trial)
 
 
 def _changed(changes: Sequence[str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import itertools
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from homeserver.services.doctor import EXCERPT_BYTES, DoctorReplica, excerpt
 from homeserver.services.machines import Machines, operation_of
 from homeserver.services.records import ServiceRecord
 from hypervisor import Driver
-from images import TIERS, BuiltImage, Rehearsal, Tier, tiered
+from images import TIERS, BuiltImage, Contract, Rehearsal, Tier, decided, tiered
 from replay import AnswerDifference, Operation, adapters, explain
 from sandbox import Cells
 from satchel.ids import OperationNumber
@@ -78,6 +78,27 @@ class _Run:
 
     answers: list[bytes]
     digest: str
+
+
+def decide(
+    image: BuiltImage, contract: Contract | None, trial: Callable[[], TrialVerdict]
+) -> TrialVerdict:
+    """Give an image the contract that is said, else, if its recipe leaves it open, the one that
+    the trial finds, with the cheapest tier that works. Raises as `trial` and `images.decided`."""
+    recipe = image.recipe
+    if contract is not None:
+        verdict = TrialVerdict(contract, (), 0, "--contract says so")
+    elif not recipe.undecided:
+        why = "its recipe says so"
+        return TrialVerdict("carry" if recipe.carried else "replay", (), 0, why)
+    elif not recipe.rehearsal:
+        why = "its recipe has no requests by which it can be tried"
+        verdict = TrialVerdict("carry", (), 0, why)
+    else:
+        verdict = trial()
+    tier = next((tier for tier in TIERS if verdict.needs and tier == verdict.tier), None)
+    decided(image, "carry" if verdict.contract == "carry" else "replay", tier)
+    return verdict
 
 
 class ImageTrial:

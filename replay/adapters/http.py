@@ -45,7 +45,7 @@ _RESPONSE_ONLY = frozenset((b"content-length", b"date"))
 _NO_BODY = frozenset((204, 304))
 _BAD_GATEWAY = (
     b"The service's answer was not HTTP, not whole, or to a read of more than %d MiB.\n"
-    b'With contract = "carry" in its recipe it is passed on as it is.\n' % (MAX_PAYLOAD >> 20)
+    b"A carried service's answer is passed on as it is.\n" % (MAX_PAYLOAD >> 20)
 )
 _MAX_HEAD = 256 << 10
 _MAX_EVENTS = 1 << 17

@@ -262,7 +262,7 @@ def test_an_upgrade_is_refused_and_told_what_can_be_done(bench: Bench) -> None:
     assert b" 501 " in shown.stdout.split(b"\r\n")[0]
     fault = json.loads(shown.stdout.partition(b"\r\n\r\n")[2])
     assert "websocket" in fault["what"]
-    assert 'contract = "carry"' in fault["fix"]
+    assert "websockets = true" in fault["fix"]
     assert bench.session.last == 0
     assert curl("--http2", f"{bench.url}/").stdout.startswith(b"{")
     assert bench.session.last == 1

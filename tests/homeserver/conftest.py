@@ -30,6 +30,7 @@ def make_image(folder: Path, name: str, *, stateful: bool = True) -> None:
         memory_mib=64,
         disk_mib=1024,
         adapter_kind="http",
+        contract="replay",
         stateful=stateful,
         state=("/state",),
     )

@@ -30,19 +30,19 @@ class Program:
         self.environment.pop("SATCHEL_STORE", None)
         self.environment.update(variables)
 
-    def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: object, seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [PROGRAM, *map(str, arguments)],
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=seconds,
             check=False,
         )
 
-    def json(self, *arguments: object) -> Any:
+    def json(self, *arguments: object, seconds: float = SECONDS) -> Any:
         """What the command answers with --json; it must succeed."""
-        done = self.run(*arguments, "--json")
+        done = self.run(*arguments, "--json", seconds=seconds)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

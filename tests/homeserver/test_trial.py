@@ -13,6 +13,7 @@ from testbed.built import built_image, cache_folder
 from tests.homeserver.program import PROGRAM, Program
 from tests.images.oci import web_image
 from tests.needs import requires
+from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.machine,
@@ -110,6 +111,27 @@ def test_what_is_in_no_log_has_to_be_carried(program: Program, tmp_path: Path) -
     assert found["contract"] == "carry"
     assert found["request"] == "GET /"
     assert "answered differently" in found["why"]
+
+
+def test_service_add_gives_an_image_the_contract_that_its_trial_finds(
+    program: Program, tmp_path: Path
+) -> None:
+    answer = "open('/proc/sys/kernel/random/uuid').read()"
+    program.json("image", "build", recipe(tmp_path, PYTHON, answer, "[[rehearsal]]\n"))
+    program.json("init")
+    daemon = program.start("serve")
+    try:
+        assert eventually(lambda: "answers at" in program.log.read_text())
+        found = program.json("service", "add", "thing", seconds=1100)
+        assert found["contract"] == "carry"
+        assert "answered differently" in found["why"]
+        assert program.json("launch", "thing", seconds=600)["state"] == "ready"
+        assert program.json("service", "add", "again", "--image", "thing")["why"] == (
+            "its recipe says so"
+        )
+    finally:
+        daemon.terminate()
+        daemon.wait(60)
 
 
 def test_a_service_that_never_listens_is_told_with_its_console(

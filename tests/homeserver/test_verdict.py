@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts of trials on scripted guests; those on real ones are in test_trial.py."""
 
+import dataclasses
 import json
 import secrets
 from pathlib import Path
@@ -10,8 +11,13 @@ from typing import Any
 import pytest
 
 from homeserver.machine_options import ANYTHING
-from homeserver.services.trial import ImageTrial, TrialVerdict
+from homeserver.services.trial import ImageTrial, TrialVerdict, decide
 from hypervisor import FakeDriver
+from images import TIERS, BuiltImage, Recipe, Rehearsal
+from images.built import write_manifest
+from images.filesystem import read_file, write_ext4
+from images.recipe import RESEED_PATH
+from images.tree import file_entry, with_folders
 from replay.frames import REPLY_BIT, AgentFrame, FrameType
 from replica import ReplicaFailed
 from tests.homeserver.conftest import make_image
@@ -89,3 +95,70 @@ def test_one_that_never_listens_fails(tmp_path: Path) -> None:
 def test_one_without_an_agent_fails_with_its_console(tmp_path: Path) -> None:
     with pytest.raises(ReplicaFailed, match=r"(?s)3 s.*its console said"):
         tried(tmp_path, FakeDriver(Mute), 3.0, contract="carry")
+
+
+def test_what_a_recipe_leaves_open_the_trial_decides_and_the_image_keeps_it(
+    image: Path,
+) -> None:
+    """By a disk with a file system: the agent there reads what was decided."""
+    said: list[str] = []
+
+    def verdict(contract: str, needs: tuple[str, ...] = (), tier: str = "") -> TrialVerdict:
+        said.append(contract)
+        return TrialVerdict(contract, needs, 2, "as it was found", tier=tier)
+
+    found = decide(BuiltImage.load(image), None, lambda: verdict("carry"))
+    assert (found.why, said) == ("as it was found", ["carry"])
+    carried = BuiltImage.load(image)
+    assert carried.recipe.carried
+    assert "streams=8080" in service_lines(carried)
+    assert f"environment=LD_PRELOAD={RESEED_PATH}" in service_lines(carried)
+    assert len(list(image.glob("disk-*"))) == 1
+
+    assert decide(carried, None, lambda: verdict("replay")).why == "its recipe says so"
+    assert said == ["carry"]
+    assert decide(carried, "replay", lambda: verdict("carry")).why == "--contract says so"
+    plain = BuiltImage.load(image)
+    assert not [line for line in service_lines(plain) if line.startswith(("streams", "environ"))]
+
+    open_again(image)
+    needs = TIERS["notifier"]
+    decide(BuiltImage.load(image), None, lambda: verdict("replay", needs, "notifier"))
+    asking = BuiltImage.load(image)
+    assert (asking.recipe.needs, asking.recipe.tier) == (needs, "notifier")
+    assert f"asked={' '.join(needs)}" in service_lines(asking)
+    assert "vdso=0" in asking.cmdline
+
+    open_again(image, rehearsal=[])
+    found = decide(BuiltImage.load(image), None, lambda: verdict("replay"))
+    assert (found.contract, len(said)) == ("carry", 2)
+    assert "no requests" in found.why
+    assert "vdso=0" not in BuiltImage.load(image).cmdline
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """An image whose disk has nothing but the agent's description of a service."""
+    folder = tmp_path / "thing"
+    folder.mkdir()
+    recipe = Recipe(name="thing", command="exec /bin/true", rehearsal=(Rehearsal(),))
+    (tmp_path / "service").write_text(recipe.service_file())
+    tree = with_folders({"/etc/satchel/service": file_entry(tmp_path / "service", 1)}, 1)
+    write_ext4(folder / "disk-one", 16 << 20, tree, tmp_path, 1)
+    for name in ("vmlinuz-one", "initrd-one"):
+        (folder / name).write_bytes(name.encode())
+    parts = (folder / "disk-one", "0" * 64, folder / "vmlinuz-one", folder / "initrd-one")
+    write_manifest(folder, BuiltImage(recipe, *parts, cmdline="quiet"))
+    return folder
+
+
+def open_again(folder: Path, **changes: Any) -> None:
+    """As it was built, but for these changes of its recipe."""
+    image = BuiltImage.load(folder)
+    recipe = dataclasses.replace(image.recipe, contract="auto", needs=(), tier="preload")
+    value = {**recipe.to_json(), **changes}
+    write_manifest(folder, dataclasses.replace(image, recipe=Recipe.from_json(value)))
+
+
+def service_lines(image: BuiltImage) -> list[str]:
+    return read_file(image.disk, "/etc/satchel/service").decode().splitlines()

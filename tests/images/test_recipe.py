@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from images import Recipe, RecipeInvalid, RecipeNotFound, recipes
+from images import Recipe, RecipeInvalid, RecipeNotFound, ServedPort, recipes
 from images.recipe import SHIPPED
 from satchel.settings import SettingsError
 
@@ -71,8 +71,33 @@ def test_a_carried_service_says_so_to_its_agent_and_in_its_manifests(tmp_path: P
     assert "streams=22 80" in two.service_file().splitlines()
     assert Recipe.from_json(two.to_json()).contract_spec() == two.contract_spec()
     assert not Recipe.find("notes").contract_spec().carried
-    with pytest.raises(SettingsError, match="contract must be one of replay, carry"):
+    with pytest.raises(SettingsError, match="contract must be one of auto, replay, carry"):
         Recipe.load(write(tmp_path, 'name = "thing"\ncontract = "loan"'))
+
+
+@pytest.mark.parametrize(
+    ("line", "contract"),
+    [
+        ("ports = [{ port = 22 }]", "carry"),
+        ("websockets = true", "carry"),
+        ('disk = "box.qcow2"', "carry"),
+        ('egress = "home"\negress-hosts = ["one.example:443"]', "carry"),
+        ('contract = "carry"', "carry"),
+        ('contract = "replay"', "replay"),
+        ("shares = true", "replay"),
+        ('needs = ["time"]', "replay"),
+        ("port = 80", "a trial"),
+    ],
+)
+def test_a_recipe_says_by_what_it_has_how_it_is_executed(
+    tmp_path: Path, line: str, contract: str
+) -> None:
+    recipe = Recipe.load(write(tmp_path, f'name = "thing"\n{line}\n'))
+    found = "carry" if recipe.carried else "a trial" if recipe.undecided else "replay"
+    assert found == contract
+    assert recipe.contract_spec().carried == (contract == "carry")
+    if "websockets" in line:
+        assert recipe.contract_spec().ports == (ServedPort("http", 8080, 0),)
 
 
 @pytest.mark.parametrize("name", ["base", "nothing", "../notes", "", "a" * 500])
@@ -101,7 +126,9 @@ def test_what_is_no_service_is_not_found(name: str) -> None:
         ('name = "thing"\ncontainer = "docker://registry.example/app:latest"', "container"),
         ('name = "thing"\nextends = "../base"', "extends"),
         ('name = "thing"\nadapter-kind = "X 11"', "adapter-kind"),
-        ('name = "thing"\nports = [{ port = 80 }]', "ports"),
+        ('name = "thing"\ncontract = "replay"\nports = [{ port = 80 }]', "ports"),
+        ('name = "thing"\ncontract = "replay"\nwebsockets = true', "websockets"),
+        ('name = "thing"\nwebsockets = true\nneeds = ["time"]', "contract"),
         ('name = "thing"\ncontract = "carry"\nports = [{ port = 0 }]', "ports[1].port"),
         (
             'name = "thing"\ncontract = "carry"\nports = [{ port = 1, front = "udp" }]',
