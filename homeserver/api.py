@@ -305,7 +305,7 @@ def _services(home: Home) -> flask.Blueprint:
 
 
 def _replicas(routes: flask.Blueprint, home: Home) -> None:
-    """Of a service's replica here."""
+    """Add the routes of a service's replica here."""
 
     @routes.post("/<name>/launch")
     def launch(name: str) -> Any:

@@ -139,18 +139,18 @@ class Home:
 
     def launch(self, name: str) -> None:
         """Launch a service, and again after each start of the daemon and each crash, until `stop`.
-        Raises as Service.launch does."""
+        Raises the errors of Service.launch."""
         self._want(name, wanted=True)
         self.service(name).launch()
 
     def want(self, name: str) -> None:
-        """As `launch`, but return at once. The log tells what goes wrong."""
+        """Launch a service soon and return at once. Failures are logged."""
         self._want(name, wanted=True)
         self._launcher.wake(name)
         self._launcher.start()
 
     def launch_wanted(self) -> None:
-        """Begin to start what ran when the daemon ended, and see that it goes on."""
+        """Begin to start the services that ran when the daemon ended, and to watch them."""
         self._launcher.start()
 
     def stop(self, name: str) -> None:
@@ -212,7 +212,7 @@ class Home:
         return HostOffer.of(self._driver)
 
     def status(self) -> dict[str, Any]:
-        """What this host can run, what is wished of every machine, and what runs."""
+        """Return the host's abilities, the options of every machine, and the running machines."""
         views, wish = self.views(), self.settings.machine
         running = [view for view in views if view.accelerator]
         return {

@@ -20,7 +20,7 @@ from wire import query, takes
 
 
 def shares_routes(shares: Shares) -> flask.Blueprint:
-    """Of the shares of this home."""
+    """Return the routes of this home's shares."""
     routes = flask.Blueprint("shares", __name__, url_prefix="/v1/shares")
 
     @routes.get("")
@@ -61,7 +61,7 @@ def shares_routes(shares: Shares) -> flask.Blueprint:
 
 
 def grants_routes(edges: EdgeDoors) -> flask.Blueprint:
-    """Of what surrogates may do with shares."""
+    """Return the routes of grants, by which surrogates use shares."""
     routes = flask.Blueprint("grants", __name__, url_prefix="/v1/share-grants")
 
     @routes.get("")
@@ -84,7 +84,7 @@ def grants_routes(edges: EdgeDoors) -> flask.Blueprint:
 
     @routes.get("/<service>/<surrogate>")
     def about(service: str, surrogate: str) -> Any:
-        """What a client lends there: share, writable, log."""
+        """Return what a client lends there: share, writable, log."""
         return edges.about(service, surrogate)
 
     return routes

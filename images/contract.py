@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a checkpoint's manifest says of its service: who executes, and what programs may reach.
+"""The contract of a service: which replicas execute, and which ports programs may reach.
 
 In a manifest it is the object `adapter`: docs/formats/manifest.md.
 """
@@ -54,7 +54,7 @@ class ServedPort:
 
 @dataclass(frozen=True)
 class EgressRule:
-    """Where the connections that a guest opens go out, and the HOST:PORT that they may lead to."""
+    """The place where a guest's connections leave, and the allowed destinations (HOST:PORT)."""
 
     at: Literal["home", "client"]
     hosts: tuple[str, ...]

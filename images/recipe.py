@@ -306,7 +306,7 @@ class Recipe:
 
     @property
     def carried(self) -> bool:
-        """Whether one replica leads. Not while nobody has tried it: see `undecided`."""
+        """Whether one replica leads. False for a service that was not tried: see `undecided`."""
         needed = self.disk or self.ports or self.egress_hosts or self.websockets
         return self.contract == "carry" or (self.contract == "auto" and bool(needed))
 
@@ -317,7 +317,7 @@ class Recipe:
 
     @property
     def logged(self) -> bool:
-        """Whether there is a log of what it executes."""
+        """Whether its operations are logged."""
         return self.stateful and not self.carried
 
     def served(self) -> tuple[ServedPort, ...]:
@@ -344,12 +344,12 @@ class Recipe:
         return places
 
     def hosts_file(self) -> str:
-        """What the guest's /etc/hosts says of them."""
+        """Return the lines of the guest's /etc/hosts for them."""
         names = {host: at for host, at, _ in self.outside() if host != at}
         return "".join(f"{at} {host}\n" for host, at in names.items())
 
     def contract_spec(self) -> ContractSpec:
-        """What a manifest says of the service."""
+        """Return the contract for the manifest."""
         hosts = self.egress_hosts
         return ContractSpec(
             kind="carry" if self.carried else "replay",
@@ -370,8 +370,8 @@ class Recipe:
         return f"streams={ports}" if ports else ""
 
     def given(self) -> tuple[str, ...]:
-        """What the guest's description of the service says where that needs something of the
-        log, or is carried."""
+        """Return the lines of the guest's description by which a service gets time and randomness
+        from the log or, if it is carried, new randomness after a resume."""
         if self.carried and not self.disk:
             return (f"environment=LD_PRELOAD={RESEED_PATH}",)
         words = " ".join(self.needs)

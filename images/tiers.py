@@ -47,7 +47,7 @@ def decided(image: BuiltImage, contract: Contract, tier: Tier | None = None) -> 
     """The image, changed in its place to that contract and to all that the tier gives; without one
     it needs what it needed, and a carried service nothing.
 
-    If this is interrupted the old image is there. Raises as `tiered`, and RecipeInvalid.
+    If this is interrupted the old image is there. Raises the errors of `tiered`, RecipeInvalid.
     """
     recipe, needs = image.recipe, () if contract == "carry" else image.recipe.needs
     recipe = dataclasses.replace(recipe, contract=contract, needs=TIERS[tier] if tier else needs)

@@ -27,8 +27,8 @@ STEADY_SECONDS = 600.0
 
 @dataclass
 class _Attempts:
-    """Of one service. failures: in a row; due: when the next attempt is, started: when the last one
-    succeeded, None if none did; both monotonic."""
+    """The starts of one service. failures: how many failed in a row; due: the time of the next
+    attempt; started: that of the last success, None without one; both monotonic."""
 
     failures: int = 0
     due: float = 0.0
@@ -71,7 +71,7 @@ class Launcher:
         self._awake.set()
 
     def close(self, timeout: float | None = None) -> None:
-        """Launch nothing more. Whoever closes the services ends the launch that is under way."""
+        """Launch nothing more. A launch that is under way ends when its service is closed."""
         with self._lock:
             self._closing = True
         self._awake.set()

@@ -84,7 +84,7 @@ def decide(
     image: BuiltImage, contract: Contract | None, trial: Callable[[], TrialVerdict]
 ) -> TrialVerdict:
     """Give an image the contract that is said, else, if its recipe leaves it open, the one that
-    the trial finds, with the cheapest tier that works. Raises as `trial` and `images.decided`."""
+    the trial finds, with the cheapest tier that works. Raises the errors of both."""
     recipe = image.recipe
     if contract is not None:
         verdict = TrialVerdict(contract, (), 0, "--contract says so")
