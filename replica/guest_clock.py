@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from hypervisor import Machine
+from hypervisor import Machine, MachineState
 from replay import AgentChannel
 from satchel.errors import SatchelError
 
@@ -40,8 +40,8 @@ class GuestClock:
         agent: AgentChannel,
         reach: Callable[[], AbstractContextManager[tuple[AgentChannel, Machine]]],
     ) -> None:
-        """Set the guest's clock. reach: gives the agent of a machine that is not frozen, or raises
-        a SatchelError. Raises AgentFailed, AgentTimeout, AgentGone."""
+        """Set the guest's clock. reach: gives the agent and the machine, or raises a
+        SatchelError. Raises AgentFailed, AgentTimeout, AgentGone."""
         self._reach = reach
         self._closing = threading.Event()
         agent.waken(time.time_ns(), secrets.token_bytes(ENTROPY_BYTES))
@@ -66,7 +66,9 @@ class GuestClock:
             if abs(now[0] - ahead) < APART_SECONDS and now[1] - told < DRIFT_SECONDS:
                 continue
             try:
-                with self._reach() as (agent, _):
+                with self._reach() as (agent, machine):
+                    if machine.state is not MachineState.RUNNING:
+                        continue  # it is held; whoever ends that tells it
                     self.tell(agent)
             except SatchelError as error:
                 logger.debug("a guest is not told the time: %s", error)
