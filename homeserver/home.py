@@ -26,7 +26,8 @@ from homeserver.retention import RetentionVerdict, forget_volumes, judge_volumes
 from homeserver.services.launcher import Launcher
 from homeserver.services.machines import HomeClosing, Machines
 from homeserver.services.records import ServiceRecord, ServiceRegistry
-from homeserver.services.service import Service, ServiceView
+from homeserver.services.service import Service
+from homeserver.services.view import ServiceView
 from homeserver.settings import HomeSettings
 from homeserver.store import upkeep
 from homeserver.store.settling import BackgroundSettling

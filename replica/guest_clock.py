@@ -68,7 +68,7 @@ class GuestClock:
             try:
                 with self._reach() as (agent, machine):
                     if machine.state is not MachineState.RUNNING:
-                        continue  # it is held; whoever ends that tells it
+                        continue  # held; the end of the hold sets the clock
                     self.tell(agent)
             except SatchelError as error:
                 logger.debug("a guest is not told the time: %s", error)

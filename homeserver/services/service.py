@@ -31,6 +31,7 @@ from homeserver.services.lease import ServiceLease
 from homeserver.services.machines import CheckpointHints, Machines, PreparedReplica, failure_of
 from homeserver.services.records import CheckpointRegistry, ServiceRecord
 from homeserver.services.remote_touches import RemoteTouches
+from homeserver.services.view import ServiceView
 from homeserver.settings import HomeSettings
 from hypervisor import MachineUnsupported
 from images import SIGNATURE_NAMESPACE, ContractSpec, Freshness, Manifest
@@ -101,26 +102,6 @@ class LogFollower(Protocol):
 
     def cut(self, service: str, operation: int) -> None:
         """Those up to that one are there no more."""
-
-
-@dataclass(frozen=True)
-class ServiceView:
-    """What others may know of a service at one moment.
-
-    state: that of its replica, or `down`, or `failed` when a replica could not go on. accelerator:
-    what its machine runs under, where it runs.
-    """
-
-    name: str
-    state: str
-    image: str = ""
-    stateful: bool = False
-    checkpoint: str | None = None
-    last_logged: int = 0
-    last_executed: int = 0
-    client: str | None = None
-    failure: str | None = None
-    accelerator: str = ""
 
 
 @dataclass(frozen=True)
