@@ -3,6 +3,7 @@
 """Who installs a release can tell whether somebody changed it: the commands of docs/dependencies.md
 are run as they stand there. Who builds one gets no other package than the locks name."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -16,6 +17,7 @@ import pytest
 from tests.needs import requires
 
 ROOT = Path(__file__).parents[2]
+PACKAGES = ("satchel-0.1.0-py3-none-any.whl", "satchel_0.1.0_amd64.deb")
 LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-nightly.lock")
 _ENTRY = re.compile(
     r"^(\S+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE
@@ -99,7 +101,7 @@ def verified(release: Path) -> list[bool]:
 @requires("ssh-keygen")
 def test_a_release_is_verified_and_a_changed_byte_of_any_file_is_not(release: Path) -> None:
     assert verified(release) == [True, True]
-    for name in ("satchel-0.1.0-py3-none-any.whl", "satchel_0.1.0_amd64.deb", "satchel.cdx.json"):
+    for name in (*PACKAGES, "satchel.cdx.json", "satchel.intoto.json"):
         whole = (release / name).read_bytes()
         changed = bytearray(whole)
         changed[len(whole) // 2] ^= 1
@@ -135,3 +137,60 @@ def test_the_list_of_parts_is_what_is_locked(release: Path) -> None:
         for part in listed["components"]
         for reference in part["externalReferences"]
     )
+
+
+def provenance(*words: str | Path) -> tuple[int, str]:
+    argv = [sys.executable, str(ROOT / "scripts" / "provenance.py"), *map(str, words)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def in_git(tree: Path, *words: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    argv = ["git", "-C", str(tree), *who, *words]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@requires("ssh-keygen")
+def test_the_provenance_names_commit_packages_and_locks(release: Path) -> None:
+    said = json.loads((release / "satchel.intoto.json").read_text())
+    assert said["_type"] == "https://in-toto.io/Statement/v1"
+    assert said["predicateType"] == "https://slsa.dev/provenance/v1"
+    assert [each["name"] for each in said["subject"]] == [*PACKAGES, "satchel.cdx.json"]
+    definition = said["predicate"]["buildDefinition"]
+    found = {each["name"]: each["digest"] for each in definition["resolvedDependencies"]}
+    assert found["source"] == {"gitCommit": in_git(ROOT, "rev-parse", "HEAD")}
+    digest = hashlib.sha256((ROOT / "requirements.lock").read_bytes()).hexdigest()
+    assert found["requirements.lock"] == {"sha256": digest}
+    assert said["predicate"]["runDetails"]["builder"]["id"].startswith("urn:satchel:")
+    assert provenance("check", release)[0] == 0
+
+
+@requires("ssh-keygen")
+def test_packages_of_another_commit_lock_or_maker_are_refused(
+    release: Path, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    for name in ("debian", "scripts"):
+        shutil.copytree(ROOT / name, tree / name)
+    for lock in LOCKS:
+        shutil.copy(ROOT / lock, tree)
+    in_git(tree, "init", "-q")
+    in_git(tree, "add", ".")
+    in_git(tree, "commit", "-q", "-m", "a")
+    assert provenance("make", release, "--source", tree) == (0, "")
+    assert in_git(tree, "rev-parse", "HEAD") in provenance("check", release, "--source", tree)[1]
+    (release / "satchel_0.2.0_amd64.deb").write_bytes(b"of another maker")
+    assert "0.2.0_amd64.deb is not in satchel.intoto.json" in provenance("check", release)[1]
+    (release / "satchel_0.2.0_amd64.deb").unlink()
+    (release / PACKAGES[0]).write_bytes(b"changed")
+    assert provenance("check", release)[0] == 1
+    with (tree / "requirements.lock").open("a") as locks:
+        locks.write("# changed\n")
+    assert provenance("make", release, "--source", tree) == (0, "")
+    assert "with 1 changed files" in provenance("check", release)[1]
+    assert provenance("check", release, "--source", tree)[0] == 1
+    in_git(tree, "commit", "-q", "-a", "-m", "b")
+    assert "is not" in provenance("check", release, "--source", tree)[1]
+    (release / "satchel.intoto.json").write_text("[]")
+    assert "is damaged" in provenance("check", release)[1]

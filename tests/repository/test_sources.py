@@ -45,6 +45,8 @@ NAMESPACES = (
     "http://owncloud.org/ns",
     "http://s3.amazonaws.com/doc/2006-03-01/",
     "http://www.w3.org/2000/svg",
+    "https://in-toto.io/Statement/v1",
+    "https://slsa.dev/provenance/v1",
     "https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/",
 )
 """Names of XML's namespaces and of formats look like addresses, and nobody asks for them."""
