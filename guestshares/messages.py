@@ -248,7 +248,7 @@ def _done_at(payload: bytes, at: int) -> tuple[CallResult, int]:
 def _object(data: bytes) -> dict[str, Any]:
     try:
         values = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise IntegrityError("malformed hello", why=str(error)) from error
     if not isinstance(values, dict):
         raise IntegrityError("malformed hello", why="it is not an object")

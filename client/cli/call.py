@@ -88,7 +88,7 @@ def _fault(status: int, body: bytes) -> Exception:
     """The session's own error, as it was before it became an answer."""
     try:
         return ErrorReport.from_json(json.loads(body)).to_error()
-    except ValueError:
+    except (ValueError, RecursionError):
         what = f"the session answered with status {status}"
         return UnavailableError(what, why=body.decode(errors="replace")[:200])
 

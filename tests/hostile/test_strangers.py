@@ -45,6 +45,7 @@ from replay.stream_records import (
 )
 from satchel.errors import UsageError
 from satchel.ids import CheckpointId, OperationNumber
+from tests.hostile.test_guests_and_services import PARSERS as GUESTS
 from tests.hostile.test_parsers import EXAMPLES, PARSERS, Parser, check, drawn, in_file
 from tests.hostile.test_parsers import UUID as A_UUID
 from tests.needs import requires
@@ -276,14 +277,14 @@ def test_any_bytes_give_a_value_or_the_documented_error(parser: Parser) -> None:
 
 def test_the_samples_are_taken() -> None:
     """Else nothing but the refusal of everything would be tried."""
-    for parser in STRANGERS:
+    for parser in [*STRANGERS, *GUESTS]:
         parser.parse(parser.seed)
     assert Proof.decode(PROOF.encode()) == PROOF
     AnswerSigner(PUBLIC).verify(SAID, base64.b64decode(PROOF.surrogate_says.signature))
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("parser", [*PARSERS, *STRANGERS], ids=lambda parser: parser.name)
+@pytest.mark.parametrize("parser", [*PARSERS, *STRANGERS, *GUESTS], ids=lambda parser: parser.name)
 def test_other_bytes_each_night(parser: Parser) -> None:
     """What fails is repeated by the number that is printed: `seed` below."""
     number = random.SystemRandom().getrandbits(32)
@@ -299,7 +300,7 @@ def test_other_bytes_each_night(parser: Parser) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("parser", [*PARSERS, *STRANGERS], ids=lambda parser: parser.name)
+@pytest.mark.parametrize("parser", [*PARSERS, *STRANGERS, *GUESTS], ids=lambda parser: parser.name)
 def test_many_changed_samples_each_night(parser: Parser) -> None:
     """As fast as the parser is, without a look at its memory: for a minute, or MANY of them."""
     number = random.SystemRandom().getrandbits(32)
@@ -336,7 +337,7 @@ def changed(sample: bytes, chance: random.Random) -> bytes:
 def test_the_list_has_every_parser_and_every_fuzzer() -> None:
     said = set(re.findall(r"`([A-Za-z0-9._-]+)`", (ROOT / "tests/hostile/README.md").read_text()))
     fuzzers = {path.stem for path in (ROOT / "tests/native/fuzz").glob("*.cc")} - {"seeds"}
-    names = {re.sub(r"-\d+$", "", parser.name) for parser in [*PARSERS, *STRANGERS]}
+    names = {re.sub(r"-\d+$", "", parser.name) for parser in [*PARSERS, *STRANGERS, *GUESTS]}
     assert fuzzers | names <= said
 
 
