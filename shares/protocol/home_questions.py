@@ -17,6 +17,7 @@ from shares.protocol.home_records import (
     Request,
 )
 from shares.protocol.messages import (
+    ATTRIBUTES,
     HOME,
     LONGEST,
     UNCUT,
@@ -107,7 +108,7 @@ def questions(
         use = number not in wants.whole
     else:
         assert isinstance(wants, ReclaimRequest)
-        keep, use = Keep.NOTHING, False
+        keep, use = Keep.NOTHING, number == ATTRIBUTES and not wants.cuts
         sharers = record.sharers & {wants.by} if known.relaxation else record.sharers
     if owner is not None and isinstance(wants, ReclaimRequest) and wants.discards(number):
         yield owner, Invalidate(file, 0, 0)

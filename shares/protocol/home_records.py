@@ -81,6 +81,11 @@ class ReclaimRequest:
         """The block after the last one."""
         return self.end if self.first < UNCUT else 0
 
+    @property
+    def cuts(self) -> bool:
+        """Whether the size is another one after it."""
+        return self.discard < UNCUT and self.kept == inf
+
     def takes(self, number: int) -> bool:
         return number == ATTRIBUTES or self.first <= number < self.end
 

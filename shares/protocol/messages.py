@@ -209,7 +209,7 @@ class InvalidateReply(Message):
 @dataclass(frozen=True)
 class Recall(Message):
     """Somebody else wants the content. use: whether it is going to be read there, and not only
-    overwritten."""
+    overwritten; of block -1, whether the size is."""
 
     keep: Keep
     use: bool = True

@@ -520,16 +520,27 @@ class NodeMachine:
     def flush(self, file: FileId, limit: int | None = None) -> list[Flush]:
         """What home has to have for a sync, `limit` blocks at most. To be filled, sent at once."""
         written = self._dirty(file)
-        if written and len(written[:limit]) == len(written):
+        sized = written[:1] == [ATTRIBUTES]
+        wanted = (written[sized:] + written[:sized])[:limit]
+        if written and len(wanted) == len(written):
             self._files[file].since = inf
-        return self._flushes(file, written[:limit])
+        return self._flushes(file, sorted(wanted))
+
+    def flush_from(self, file: FileId, first: int) -> list[Flush]:
+        """Return the blocks from this one on that home lacks, ahead of a size that covers them. To
+        be filled, sent at once."""
+        return self._flushes(file, [n for n in self._dirty(file) if n >= first])
 
     def _flushes(self, file: FileId, numbers: list[int]) -> list[Flush]:
+        """Return them in the order in which home is to have them: the size covers no bytes that
+        home may never get."""
         for number in numbers:
             self._given(file, number)
+        found = runs(numbers)
+        if len(found) > 1 and found[0][0] == ATTRIBUTES:
+            found = [*runs([n for n in numbers if n != ATTRIBUTES]), (ATTRIBUTES, 1)]
         return [
-            Flush(file, first, count, tuple(range(first, first + count)))
-            for first, count in runs(numbers)
+            Flush(file, first, count, tuple(range(first, first + count))) for first, count in found
         ]
 
     def release(self, file: FileId, first: int, count: int) -> list[Release]:

@@ -12,6 +12,7 @@ import errno
 import logging
 import os
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
 
@@ -96,9 +97,12 @@ class BlockStore:
 
     def replay(self, file: FileId, numbers: tuple[int, ...] | None) -> None:
         """Home's content becomes what the log says, of these blocks or of all; it is over there
-        when that is durable."""
+        when that is durable. The bytes that the lost node gave count, also those whose size it had
+        not given yet."""
         began = monotonic()
         before = self.restored
+        sized = numbers is None or ATTRIBUTES in numbers
+        given = self._given(file) if sized else 0
         for number in self._log.blocks(file):
             if numbers is not None and number not in numbers:
                 continue
@@ -112,9 +116,21 @@ class BlockStore:
                 logger.warning("share %s: file %d is not restored: %s", self._name, file, error)
                 self._log.over(file, number, 1)
                 self.restored += RestoreReport(failed_blocks=block, failed_bytes=size)
+        if given:
+            with suppress(OSError):
+                self._reach(file, given)
         if self.restored.records > before.records:
             self.restored += RestoreReport(files=1)
         self.replay_seconds += monotonic() - began
+
+    def _given(self, file: FileId) -> int:
+        """Return the end of the bytes that nodes gave and home stored in the file; 0 if home did
+        not, or the file is no more."""
+        if file not in self._extents or self.changed_outside(file) is not Difference.NONE:
+            return 0
+        with suppress(OSError):
+            return self._tree.extent(file).size
+        return 0
 
     def _restore(self, file: FileId, number: int, written: list[LoggedWrite]) -> None:
         aside = self._goes_aside(file, number, LOST)

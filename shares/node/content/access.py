@@ -118,8 +118,8 @@ class OpenFile:
     attributes: what block -1 lacks; None: ask again. extent: the content of block -1 here;
     extent_came: it came with the open of a native file, and is the latest while that lasts.
     touched: the time of a write without ownership of block -1, in nanoseconds, that `modified` is
-    to get; 0: none. behind: bytes written natively, or by sessions, since the last flush. refused:
-    why home has not made a file that this node made ahead
+    to get; 0: none. behind: bytes written natively, or by sessions, since the last flush. sized:
+    the size that home had last. refused: why home has not made a file that this node made ahead
     """
 
     file: FileId
@@ -129,11 +129,15 @@ class OpenFile:
     extent_came: bool = False
     touched: int = 0
     behind: int = 0
+    sized: int = field(init=False)
     refused: OSError | None = None
     demand: Demand = field(default_factory=Demand)
     session: SessionAccess = field(default_factory=SessionAccess)
     pages: KernelPages = field(default_factory=KernelPages)
     rest: Rest = field(default_factory=Rest)
+
+    def __post_init__(self) -> None:
+        self.sized = self.extent.size
 
     def resized(self) -> None:
         """Tell the window that the extent is the latest, and another. That of a whole file knows

@@ -274,6 +274,13 @@ class Content:
             end = self._machine.trim(file.file)
             return self._buffer.shrink(file.file, end * BLOCK, TRIMMED)
 
+    def own_size(self, file: OpenFile) -> int | None:
+        """Return the size, if this node owns block -1."""
+        with self._changed:
+            file.session.withdraw_whole()
+            self.copies.absorb(file)
+            return file.extent.size if self.copies.writable(file, ATTRIBUTES) else None
+
     def cut_here(self, file: OpenFile, size: int) -> bool:
         """Make a native file shorter without asking home; whether that could be."""
         with self._changed:
@@ -409,7 +416,8 @@ class Content:
         if isinstance(message, Update | Ownership) and isinstance(answer, UpdateReply):
             answer = self._kept(message, answer)
         if isinstance(answer, RecallReply):
-            answer = self.copies.given(answer, self._files.get(message.file))
+            sized = isinstance(message, Recall) and message.use
+            answer = self.copies.given(answer, self._files.get(message.file), sized=sized)
         file = self._files.get(message.file)
         if isinstance(message, Engage):
             self._engaged(message.file)

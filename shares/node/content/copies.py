@@ -301,9 +301,13 @@ class BlockCopies:
             self._journal.discarded(message.file, over)
         return answer
 
-    def given(self, answer: RecallReply, file: OpenFile | None) -> RecallReply:
+    def given(
+        self, answer: RecallReply, file: OpenFile | None, *, sized: bool = True
+    ) -> RecallReply:
         """Return the answer with its content. Home has that when it has answered a later
-        heartbeat."""
+        heartbeat. sized: whether the size is of use, if it is in it."""
+        if sized and file is not None and ATTRIBUTES in answer.fresh:
+            self._held.send_growth(file.file)
         if self._journal is not None and file is not None and answer.fresh:
             generation = self._journal.giving(file.file, answer.fresh, file.extent)
             mark = self._machine.mark()

@@ -105,6 +105,7 @@ class Holdings:
                 continue
             if number == ATTRIBUTES:
                 file.extent = Extent.unpack(data)
+                file.sized = file.extent.size
             else:
                 self.buffer.write(message.file, number * BLOCK, data)
                 self.buffer.brought(message.file, range(number, number + 1))
@@ -250,6 +251,8 @@ class Holdings:
 
     def send(self, message: Push | Flush | Release) -> Replies:
         """Fill in the content and post the message. Return a list that gets the reply."""
+        if ATTRIBUTES in message.fresh:
+            self.send_growth(message.file)
         generation = self._giving(message.file, message.fresh)
         message, hub = filled(message, self.block), self.hub
         file = message.file
@@ -282,6 +285,16 @@ class Holdings:
 
         hub.post(message, replied, replied)
         return replies
+
+    def send_growth(self, file: FileId) -> None:
+        """Send home the bytes that make the file longer, before it gets the size: if this node is
+        lost in between, no other one finds zeros there. Logged bytes are on their way already."""
+        known = self.files[file]
+        if known.log == "off" or known.behind:
+            before = min(known.sized, known.extent.size)
+            for flush in self.machine.flush_from(file, before // BLOCK):
+                self.send(flush)
+        known.sized = known.extent.size
 
     def flush(self, file: OpenFile, *, wait: bool = True) -> None:
         """Give home what is written by now. Call it without the lock. It sends parts, so that

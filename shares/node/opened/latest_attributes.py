@@ -127,11 +127,7 @@ class LatestAttributes:
         if owned != Changes() and not same:
             self._changed_at_home(file, opened, owned)
         size, now = changes.size, time.time_ns()
-        before = self._content.extent(opened).size if size is not None else 0
-        shorter = size is not None and size < before and not self._content.cut_here(opened, size)
-        if size is not None and size > before:
-            self._content.reach(opened, size)
-        if size is not None and (shorter or size > max(before, TAKEN_UNASKED)):
+        if size is not None and not self._resized_here(opened, size):
             found = self._home.get().change(file, Changes(size=size))
             self._content.cut(opened, Extent.of(found))
         accessed = now if changes.accessed == -1 else changes.accessed
@@ -141,6 +137,15 @@ class LatestAttributes:
         if same or any(value is not None for value in (size, accessed, modified)):
             self._content.set_extent(opened, size, accessed, modified)
         return self._of_open(opened)
+
+    def _resized_here(self, opened: OpenFile, size: int) -> bool:
+        """Return whether the file gets that size without home: this node has the latest one, so
+        nobody gives it away, or reads an old one, only to compare it."""
+        before = self._content.own_size(opened)
+        if before is None or size > before:
+            self._content.reach(opened, size)
+            return before is not None and size <= max(before, TAKEN_UNASKED)
+        return size == before or self._content.cut_here(opened, size)
 
 
 def uncached(entry: DirEntry) -> DirEntry:

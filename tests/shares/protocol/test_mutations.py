@@ -219,6 +219,7 @@ MUTATIONS = {
         "(self._files.get(message.file))",
         replace(
             VARIED,
+            operations=1600,
             ahead=True,
             cuts=0.0,
             windows=True,
