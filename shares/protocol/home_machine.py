@@ -398,7 +398,20 @@ class HomeMachine:
     def _queue(self, request: Request, now: float) -> list[Action]:
         known = self._file(request.file)
         known.queue.append(request)
-        return self._next(known, now)
+        actions = self._next(known, now)
+        if not (request.started or known.contended) and self._asked_size(request):
+            known.contended = True
+            actions += self._next(known, now)
+        return actions
+
+    def _asked_size(self, request: Request) -> bool:
+        """Whether its node has not answered yet what it was asked about block -1. It may keep that
+        until this request is answered."""
+        return any(
+            (asked.node, asked.message.file) == (request.node, request.file)
+            and ATTRIBUTES in asked.message.numbers
+            for asked in self._asks.values()
+        )
 
     def _next(self, known: FileRecord, now: float) -> list[Action]:
         """Takes up every request that no earlier one is in the way of."""
@@ -406,8 +419,8 @@ class HomeMachine:
         for request in list(known.queue):
             if request.started:
                 continue
-            before = known.queue[: known.queue.index(request)]
-            if not any(request.overlaps(other.first, other.end) for other in before):
+            known.reserve(request)
+            if known.may_start(request):
                 request.started = True
                 if reads_clean(known, request):
                     actions.append(self._ask_back(known, request.file, UNCUT, now))
@@ -432,6 +445,8 @@ class HomeMachine:
         questions = needed(known, request) if request.alive else []
         if questions:
             return [self._ask(node, message, request, now) for node, message in questions]
+        if request.alive and request.widen():
+            return self._next(known, now)
         actions = self._finish(known, request, now) if request.alive else []
         if not request.taken:
             known.queue.remove(request)

@@ -84,7 +84,9 @@ def _about(known: FileRecord, request: Request) -> Iterable[tuple[int, BlockReco
     return [
         (number, record)
         for number, record in known.blocks.items()
-        if request.wants.takes(number) and (record.owner != HOME or record.sharers)
+        if request.wants.takes(number)
+        and number < max(0, request.end)
+        and (record.owner != HOME or record.sharers)
     ]
 
 

@@ -96,7 +96,8 @@ class ReclaimRequest:
 @dataclass(eq=False)
 class Request:
     """lent: blocks whose content came for this, while their owner stays the owner. first, end: the
-    blocks for which others wait behind it"""
+    blocks for which others wait behind it. sized: home has block -1 for a reclaim, and takes the
+    others now"""
 
     node: NodeId
     token: Token
@@ -107,6 +108,7 @@ class Request:
     asks: set[int] = field(default_factory=set)
     started: bool = False
     taken: bool = False
+    sized: bool = False
     alive: bool = True
     lent: set[int] = field(default_factory=set)
 
@@ -118,19 +120,28 @@ class Request:
         wants = self.wants
         if isinstance(wants, Fetch | Acquire):
             self.first, self.end = wants.first, wants.first + wants.count
-        elif isinstance(wants, ReclaimRequest):
+        elif isinstance(wants, ReclaimRequest) and not 0 == self.end < wants.behind:
             self.first, self.end = ATTRIBUTES, wants.behind
+
+    def widen(self) -> bool:
+        """Return whether it is to start again, about all of its blocks, after it was about -1."""
+        wants = self.wants
+        if not isinstance(wants, ReclaimRequest) or self.end >= wants.behind:
+            return False
+        self.sized, self.started, self.first, self.end = True, False, ATTRIBUTES, wants.behind
+        return True
 
 
 @dataclass(slots=True)
 class FileRecord:
-    """What is known of a file. grant: the number of the latest right to write all of it, natively
-    or as home, which cuts; native_grant: of the former. brings: a node was lost that had it open,
-    and may bring what it wrote under a grant that is known here. writing: nodes whose programs may
-    write it. engaging: who had it natively and wrote it no more, until it has answered Engage:
-    others read what home has meanwhile, and nobody writes. cut_off: who pushed blocks that were cut
-    off, and whether others had read that, until they are there again. over: it is no more, and only
-    requests keep this."""
+    """What is known of a file. grant: the number of the latest right to write all of it,
+    natively or as home, which cuts; native_grant: of the former. brings: a node was lost that
+    had it open, and may bring what it wrote under a grant that is known here. writing: nodes
+    whose programs may write it. engaging: who had it natively and wrote it no more, until it
+    has answered Engage: others read what home has meanwhile, and nobody writes. contended: a
+    node that was asked for block -1 has asked for others, and had to wait: a cut takes -1 first
+    from then on. cut_off: who pushed blocks that were cut off, and whether others had read
+    that, until they are there again. over: it is no more, and only requests keep this."""
 
     base: int
     relaxation: float = 0.0
@@ -145,6 +156,7 @@ class FileRecord:
     seized: bool = False
     brings: bool = False
     over: bool = False
+    contended: bool = False
     cut_off: dict[int, tuple[NodeId, bool]] = field(default_factory=dict)
 
     @property
@@ -283,6 +295,23 @@ class FileRecord:
         record = self.record(number)
         waits = any(r is not opening and r.overlaps(number, number + 1) for r in self.queue)
         return record.owner == HOME and record.sharers <= {node} and not waits
+
+    def reserve(self, request: Request) -> None:
+        """Have others wait behind a request about many blocks for -1 alone, as long as that is
+        enough, where nodes are in the way of each other. One that has -1 may keep it until it has
+        others, which must not wait for this then."""
+        wants = request.wants
+        shared = self.contended and self.native is None and self.engaging is None
+        if isinstance(wants, ReclaimRequest) and not request.sized:
+            request.end = 0 if shared else wants.behind
+        elif isinstance(wants, OpenRequest):
+            request.end = 0 if shared and self.open - {request.node} else inf
+
+    def may_start(self, request: Request) -> bool:
+        """Return whether no earlier request, and none that has started, is in the way."""
+        others = self.queue[: self.queue.index(request)]
+        started = [other for other in self.queue if other.started and other is not request]
+        return not any(request.overlaps(o.first, o.end) for o in (*others, *started))
 
     def busy(self, first: int, end: float) -> bool:
         """Whether a request for these blocks is under way or waits."""

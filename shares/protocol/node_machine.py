@@ -270,14 +270,17 @@ class NodeMachine:
 
     # Accesses.
 
-    def readable(self, file: FileId, number: int, now: float) -> bool:
+    def readable(self, file: FileId, number: int, now: float, since: float = inf) -> bool:
+        """Return whether the block can be read. since: when the access began, if it waited since. A
+        copy that was young enough then is so for this access, however long it was on its way: with
+        a relaxation shorter than the way, no access would ever end."""
         known = self._files.get(file)
         block = known.blocks.get(number) if known else None
         if block is None or not block.valid or block.logging or block.hollow:
             return False
         assert known is not None
         if known.relaxation and block.shared:
-            return now < min(block.expires, self._heard + known.relaxation)
+            return min(now, since) < min(block.expires, self._heard + known.relaxation)
         return now < self._leased
 
     def writable(self, file: FileId, number: int, now: float, whole: bool = False) -> bool:

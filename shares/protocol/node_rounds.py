@@ -13,7 +13,8 @@ rounds ask for everything together:
 So it ends after one such round. A node holds no block but -1, and takes that first: no two nodes
 wait for each other. Home takes up requests for one block in the order in which they came, so each
 has its turn. Home asks for -1 and others at the same time when it cuts a file: then the node lets
--1 go after a second, and the access has another round.
+-1 go after a second, and the access has another round. From then on home takes -1 of that file
+first.
 """
 
 from __future__ import annotations

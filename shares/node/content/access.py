@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from shares.node import clock
 from shares.node.extent import LARGEST, Extent
 from shares.node.operations import Attributes, Window
 from shares.protocol import ATTRIBUTES, BLOCK, FileId, Message, Rounds
@@ -196,13 +197,15 @@ class ContentView(Protocol):
 
 class FileAccess(ABC):
     """Of one file. error: what the program gets in place of a result. logs: replies of home's log,
-    without which it has not happened. pages: for the kernel, of a file that is mapped.
+    without which it has not happened. pages: for the kernel, of a file that is mapped. began: on
+    the node's clock.
 
     rounds: of its requests. The access that holds block -1 is `Demand.pinned`
     """
 
     def __init__(self, file: OpenFile, *, pages: bool = False) -> None:
         self.file = file
+        self.began = clock.now()
         self.pages = pages
         self.rounds = Rounds()
         self.done = False

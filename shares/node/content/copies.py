@@ -95,7 +95,7 @@ class BlockCopies:
     """The blocks of one node: `access.ContentView`, and the windows on them. Every method is
     called with the lock held, but for those that take it.
 
-    logs: gets the replies of home's log for which the current access waits
+    logs: gets the replies of home's log for which the current access waits; since: when it began
     """
 
     def __init__(self, held: Holdings, pages: Pages, make: Make | None) -> None:
@@ -103,6 +103,7 @@ class BlockCopies:
         self._held, self._pages, self._make = held, pages, make
         self._machine, self._buffer, self._journal = held.machine, held.buffer, held.journal
         self.logs: list[Replies] = []
+        self.since = inf
         self._windowed: dict[FileId, OpenFile] = {}
         self._watched: Counter[FileId] = Counter()
         self._old: OrderedDict[tuple[FileId, int], OldCopy] = OrderedDict()
@@ -114,7 +115,7 @@ class BlockCopies:
         if number == ATTRIBUTES and file.extent_came and self._machine.native(file.file):
             logging = self._machine.block(file.file, number).logging
             return not logging and self._machine.writable(file.file, number, now, whole=True)
-        return self._machine.readable(file.file, number, now)
+        return self._machine.readable(file.file, number, now, self.since)
 
     def writable(self, file: OpenFile, number: int, *, whole: bool = False) -> bool:
         whole = whole or (number == ATTRIBUTES and file.extent_came)

@@ -25,7 +25,7 @@ class Access:
     whole: numbers of the blocks that are overwritten entirely. values: of the blocks read so far.
     failed: nobody knows whether it happened. logs: replies of home's log, without which it has not
     happened. guessed: other blocks were asked for before block -1 came. rounds: of its requests.
-    since: when it began, by the world's clock
+    since, asked: when it began, by the world's clock and by the node's
     """
 
     file: FileId
@@ -40,6 +40,7 @@ class Access:
     failed: bool = False
     guessed: bool = False
     since: float = 0.0
+    asked: float = 0.0
     rounds: Rounds = field(default_factory=Rounds)
 
     @property

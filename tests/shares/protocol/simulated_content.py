@@ -347,7 +347,7 @@ class SimContent:
     # Accesses.
 
     def access(self, access: Access) -> None:
-        access.left = list(access.numbers)
+        access.left, access.asked = list(access.numbers), self.clock
         if self.through_window(access):
             access.done(access)
             return
@@ -392,7 +392,8 @@ class SimContent:
     def _read(self, access: Access) -> list[int]:
         """What it lacks."""
         file, now = access.file, self.clock
-        here = [number for number in access.left if self.machine.readable(file, number, now)]
+        about = now, access.asked
+        here = [number for number in access.left if self.machine.readable(file, number, *about)]
         if access.joint and len(here) < len(access.left):
             return self._joint(access, [number for number in access.left if number not in here])
         for number in here:

@@ -219,7 +219,8 @@ MUTATIONS = {
         "(self._files.get(message.file))",
         replace(
             VARIED,
-            operations=1600,
+            threads=4,
+            operations=1300,
             ahead=True,
             cuts=0.0,
             windows=True,
