@@ -107,11 +107,17 @@ std::unique_ptr<Session> Session::Mounted(py::object operations, int fd, unsigne
 // A cancellation point, as read(2) is.
 ssize_t Session::ReadDevice(int device, void* buffer, size_t size) {
   const ssize_t got = read(device, buffer, size);
-  if (got > 0 && OffersMappings(buffer, static_cast<size_t>(got))) maps_shared_ = true;
+  if (got <= 0) return got;
+  if (OffersMappings(buffer, static_cast<size_t>(got))) maps_shared_ = true;
+  killed_.Received(buffer, static_cast<size_t>(got));
   return got;
 }
 
 ssize_t Session::WriteDevice(int device, iovec* parts, int count) {
+  if (!killed_.Replies(parts, count)) {  // as the kernel says it of a request that is over
+    errno = ENOENT;
+    return -1;
+  }
   if (maps_shared_ && !told_init_ && IsInitReply(parts, count)) {
     told_init_ = true;
     const std::vector<char> init = WithMappings(parts, count);
@@ -296,6 +302,7 @@ void Session::Run() {
       pollfd of = {stop_, POLLIN, 0};
       stopped = poll(&of, 1, kSignalInterval) > 0;
       JoinDone();
+      if (stream_ == nullptr) killed_.Answer(fuse_session_fd(session_));
     }
     raised = PyErr_CheckSignals() != 0;
   }

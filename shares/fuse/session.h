@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "chunkstore/core/os/mutex.h"
+#include "shares/fuse/killed.h"
 #include "shares/fuse/locks.h"
 #include "shares/fuse/policy.h"
 #include "shares/fuse/stream.h"
@@ -102,6 +103,7 @@ class Session {
   OpenFiles files_;
   OpenFolders folders_;
   LockWaiters locks_;
+  KilledPrograms killed_;
   std::unique_ptr<Stream> stream_;
   bool notified_ = true;
   std::atomic<bool> maps_shared_{false};

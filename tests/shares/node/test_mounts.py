@@ -7,9 +7,11 @@ from __future__ import annotations
 import errno
 import os
 import random
+import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -360,6 +362,21 @@ def test_a_mount_without_home_gives_an_error_after_its_wait(world: Mounts) -> No
     assert caught.value.errno == errno.EIO
     world.shares = Shares(ShareRegistry(world.folder / "shares"), world.socket, LEASE)
     eventually(lambda: readable(place / "f"), seconds=20)
+    assert (place / "f").read_bytes() == b"f"
+
+
+def test_a_program_that_is_killed_while_it_waits_for_home_ends(world: Mounts) -> None:
+    place = world.mount(wait=60.0)
+    (world.root / "f").write_bytes(b"f")
+    world.shares.close()
+    program = subprocess.Popen(["cat", place / "f"], stdout=subprocess.DEVNULL)
+    time.sleep(0.5)
+    program.send_signal(signal.SIGCHLD)  # ends nothing
+    time.sleep(0.5)
+    assert program.poll() is None
+    program.kill()
+    assert eventually(lambda: program.poll() is not None, 5.0)
+    world.shares = Shares(ShareRegistry(world.folder / "shares"), world.socket, LEASE)
     assert (place / "f").read_bytes() == b"f"
 
 
