@@ -15,10 +15,9 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from time import monotonic
 
 from satchel.errors import SatchelError, UnavailableError
-from shares.node import Caller, ConversationOwner, await_reply
+from shares.node import Caller, ConversationOwner, Wait, await_reply
 
 
 class Gate:
@@ -139,13 +138,10 @@ class _GatedDuplex:
         patience: float | None = None,
         arrived: Callable[[bytes], None] | None = None,
     ) -> bytes:
-        reached = monotonic()
+        wait = self.wait()
 
         def require() -> None:
-            nonlocal reached
-            if self._caller.duplex.connected:
-                reached = monotonic()
-            gone = patience is not None and monotonic() - reached > patience
+            gone = patience is not None and wait.over(patience)
             if self._gate.abandoned or gone:
                 raise UnavailableError("home is not reached", why=os.strerror(errno.ENOLINK))
 
@@ -162,3 +158,6 @@ class _GatedDuplex:
     def ping(self, answered: Callable[[], None]) -> None:
         if not self._gate.abandoned:
             self._caller.duplex.ping(answered)
+
+    def wait(self) -> Wait:
+        return self._caller.duplex.wait()

@@ -40,7 +40,7 @@ MIB = 1 << 20
     type=click.FloatRange(0, 1_000_000),
     default=30.0,
     show_default=True,
-    help="Seconds until programs get an error while home is out of reach; 0: never.",
+    help="Seconds until programs that wait for home get an error; 0: never.",
 )
 @click.pass_obj
 def command(

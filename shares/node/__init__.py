@@ -25,7 +25,7 @@ from shares.node.content.file_table import AHEAD_OF_OPEN
 from shares.node.extent import BLOCK, Extent
 from shares.node.files import RawFile, find, open_file, open_handle
 from shares.node.hub import codec, losses
-from shares.node.hub.calls import Call, HomeLink
+from shares.node.hub.calls import Call, HomeLink, Wait
 from shares.node.hub.codec import encode
 from shares.node.hub.hub import (
     IMMUTABLE,
@@ -126,6 +126,7 @@ __all__ = [
     "RawFile",
     "RemovedEntry",
     "RestoreReport",
+    "Wait",
     "await_reply",
     "codec",
     "conflict_name",

@@ -20,14 +20,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from satchel.errors import UnavailableError
+from satchel.polling import POLL_SECONDS
 from shares.node import clock
 from shares.node.content.buffer import Buffer
 from shares.node.extent import Extent
 from shares.node.hub.hub import Hub
 from shares.node.hub.membership import Caller, ConversationOwner, Membership
+from shares.node.hub.waits import HomeWait
 from shares.node.journal.conflicts import Conflicts, RefusedContent, of_aside
 from shares.node.journal.leftovers import JournalLeftovers, LeftFile
 from shares.node.journal.records import MountNote
@@ -44,6 +46,8 @@ from shares.protocol import (
 )
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 JOIN_SECONDS = 20.0
 UNDER_WAY = 16 << 20
@@ -91,7 +95,7 @@ class Recovery:
         call: Callable[[ConversationOwner], Caller],
         wait: float | None,
     ) -> None:
-        """call: as for Membership; wait: seconds without a connection until it is given up."""
+        """call: as for Membership; wait: seconds without an answer until it is given up."""
         self._left, self._call, self._wait = left, call, wait
 
     def run(self) -> RecoveryResult:
@@ -133,7 +137,7 @@ class Recovery:
             lambda folder, done: done(),
         )
         made = self._make(hub)
-        bringing = _ReleaseSender(hub)
+        bringing = _ReleaseSender(hub, self._wait)
         for each in self._left.files:
             grant = made.get(each.file, 0)
             if not isinstance(grant, OSError):
@@ -156,11 +160,19 @@ class Recovery:
             hub.make_again(asked[-1][1].put, making)
         found: dict[FileId, int | OSError] = {}
         for file, answer in asked:
-            said = answer.get()
+            said = self._answer(hub, answer)
             if said is None:
                 raise OSError(errno.EIO, "home is not reached")
             found[file] = said
         return found
+
+    def _answer(self, hub: Hub, answer: queue.SimpleQueue[T]) -> T:
+        """Wait for it. Raises OSError."""
+        wait = HomeWait(lambda: hub, "the journal of a mount")
+        while True:
+            with suppress(queue.Empty):
+                return answer.get(timeout=POLL_SECONDS)
+            wait.require(self._wait, busy=True)
 
     def _unmade(self, file: FileId, left: LeftFile | None) -> RefusedContent:
         """Home has not made the file under its id: it gets another one."""
@@ -208,8 +220,9 @@ class Recovery:
 class _ReleaseSender:
     """Releases on their way to home."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    def __init__(self, hub: Hub, limit: float | None) -> None:
+        """limit: seconds without an answer until it is given up."""
+        self._hub, self._limit = hub, limit
         self._changed = threading.Condition()
         self._going = self._waits = 0
         self._error: OSError | None = None
@@ -221,8 +234,7 @@ class _ReleaseSender:
         for release in _releases(left.file, grants):
             message = filled(release, lambda _, number: left.read(number))
             with self._changed:
-                self._changed.wait_for(lambda: self._going < UNDER_WAY or self._error)
-                self._require()
+                self._wait_until(lambda: self._going < UNDER_WAY)
                 self._going += len(message.data)
                 self._waits += 1
             self._hub.post(message, self._taker(message), self._taker(message))
@@ -243,11 +255,14 @@ class _ReleaseSender:
     def wait(self) -> dict[FileId, list[int]]:
         """Until home has answered all: what it refuses of each file. Raises OSError."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._waits or self._error)
-            self._require()
+            self._wait_until(lambda: not self._waits)
             return {file: sorted(numbers) for file, numbers in self._refused.items()}
 
-    def _require(self) -> None:
+    def _wait_until(self, over: Callable[[], bool]) -> None:
+        """With the lock. Raises OSError."""
+        wait = HomeWait(lambda: self._hub, "the journal of a mount")
+        while not self._changed.wait_for(lambda: over() or self._error, POLL_SECONDS):
+            wait.require(self._limit, busy=True)
         if self._error is not None:
             raise self._error
 

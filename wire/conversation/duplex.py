@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterator
 
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.polling import POLL_SECONDS
+from wire.conversation.waits import Wait
 from wire.errors import LocalProtocolError, PeerUnreachable, RemoteProtocolError
 
 log = logging.getLogger(__name__)
@@ -155,8 +156,8 @@ class _Call:
 class Duplex:
     """One side of a conversation. Thread-safe.
 
-    received: frames that were taken from the other side; heard: monotonic time at which anything
-    of one came last
+    received: frames that were taken from the other side; taken: frames that it has acknowledged;
+    written, came: as `Wait` counts them. heard: monotonic time at which anything of one came last
     """
 
     def __init__(self, name: str, arrived: Arrived) -> None:
@@ -173,7 +174,7 @@ class Duplex:
         self._calls: dict[int, _Call] = {}
         self._kept: deque[bytes] = deque()  # frames that are not acknowledged
         self._kept_bytes = 0
-        self._taken = 0  # frames that are acknowledged
+        self.taken = self.written = self.came = 0
         self._unwritten: deque[memoryview] = deque()  # the first may be written in part
         self._pings: dict[int, Callable[[], None]] = {}
         self._parts = bytearray()
@@ -200,18 +201,22 @@ class Duplex:
         patience: float | None = None,
         arrived: Callable[[bytes], None] | None = None,
     ) -> bytes:
-        """Send a request and wait for its reply, as long as the other side takes.
+        """Send a request and wait for its reply.
 
         arrived: is called with the reply on the thread that reads, before anything that came
-        after it; also when nobody waits any more. patience: seconds without a connection until
+        after it; also when nobody waits any more. patience: seconds, as `Wait` counts them, until
         PeerUnreachable is raised; None: endless. Raises PeerFailed, ConversationEnded,
         LocalProtocolError.
         """
         call = _Call(arrived)
         self._wait_for_room(patience)
         self._request(payload, call)
+        wait = self.wait()
         while not call.done.wait(POLL_SECONDS if patience is not None else None):
             self._require_patience(patience)
+            late = wait.over(patience) if patience is not None else 0.0
+            if late:
+                raise PeerUnreachable(f"{self.name} has not answered", why=f"for {late:.0f} s")
         if call.error:
             raise call.error
         return call.reply
@@ -240,6 +245,16 @@ class Duplex:
         except ConversationEnded as error:
             if failed:
                 failed(error)
+
+    def wait(self) -> Wait:
+        """Begin to count the time of a wait for the other side."""
+        return Wait(self)
+
+    @property
+    def sent(self) -> int:
+        """The frames that were sent."""
+        with self._lock:
+            return self.taken + len(self._kept)
 
     def ping(self, answered: Callable[[], None]) -> None:
         """Have `answered` called when the other side has heard this, on the thread that reads, with
@@ -276,8 +291,8 @@ class Duplex:
                 if self._ended is not None:
                     connection.close()
                     return
-                if not self._taken <= taken <= self._taken + len(self._kept):
-                    why = f"it has {taken} frames of {self._taken + len(self._kept)}"
+                if not self.taken <= taken <= self.taken + len(self._kept):
+                    why = f"it has {taken} frames of {self.taken + len(self._kept)}"
                     error = RemoteProtocolError(f"{self.name} cannot continue", why=why)
                 else:
                     self._acknowledged(taken)
@@ -396,6 +411,7 @@ class Duplex:
 
     def _written(self, count: int) -> None:
         """With the lock: so many bytes of the first frame are on their way."""
+        self.written += len(self._unwritten[0]) > HEADER.size
         rest = self._unwritten[0][count:]
         if rest:
             self._unwritten[0] = rest
@@ -439,6 +455,7 @@ class Duplex:
             start += HEADER.size + length
             if kind == FrameKind.PART:
                 self._parts += payload
+                self.came += 1
             elif kind in _AHEAD:
                 self._heard(FrameKind(kind), number)
             elif self._parts and kind != FrameKind.ACKNOWLEDGE:
@@ -460,7 +477,7 @@ class Duplex:
 
     def _frame(self, kind: FrameKind, number: int, taken: int, payload: bytes) -> None:
         with self._lock:
-            if taken > self._taken + len(self._kept) and self._ended is None:
+            if taken > self.taken + len(self._kept) and self._ended is None:
                 raise RemoteProtocolError(
                     f"{self.name} acknowledged a message that was not sent", why=f"{taken} frames"
                 )
@@ -514,9 +531,9 @@ class Duplex:
 
     def _acknowledged(self, taken: int) -> None:
         """With the lock."""
-        while self._taken < taken and self._kept:
+        while self.taken < taken and self._kept:
             self._kept_bytes -= len(self._kept.popleft())
-            self._taken += 1
+            self.taken += 1
         if self._kept_bytes <= UNSENT_LIMIT:
             self._lock.notify_all()
 

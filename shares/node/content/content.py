@@ -80,7 +80,7 @@ Reply = Callable[[Message], None]
 class Content:
     """Of one node. Thread-safe. Raises OSError with the errno that a program gets.
 
-    wait: seconds for which an access waits for a home that is not reached, until EIO; None: for
+    wait: seconds for which an access waits for home, as HomeWait counts them, until EIO; None: for
     ever. make: has sessions answer by themselves what they may. engaged: another node opens a file
     that was native; whether it was kept. It must not wait
     """
@@ -123,6 +123,7 @@ class Content:
                 for access in file.demand.waiting:
                     access.rounds.reset()
                 file.extent_came, file.demand.pinned, file.demand.pinned_until = False, None, 0.0
+                self._machine.hold(file.file, False)
                 file.rest.kept, file.rest.answered = False, file.rest.spoken
             logs = self._held.begin(hub)
             if self._journal is not None:
@@ -228,7 +229,7 @@ class Content:
         self._perform(access)
         self._held.wait_for(access.logs)
         if file.log == "async":
-            self._held.wait_until(self._held.bounded)
+            self._held.wait_until(self._held.bounded, busy=True)
             if file.behind > LAG_BYTES - BLOCK:
                 self._held.flush(file)
                 with self._changed:
@@ -308,14 +309,13 @@ class Content:
             if self._step(access):
                 return self._finish(access)
             file.demand.waiting.append(access)
-            since = time.monotonic()
+            wait = self._held.begin_wait(f"an access to file {file.file}")
             while not access.done and access.error is None:
                 self._changed.wait(SEND_POLL_SECONDS)
-                now = time.monotonic()
-                if self._held.connected:
-                    since = now
-                elif self._held.wait is not None and now - since > self._held.wait:
-                    access.error = OSError(errno.EIO, "home is not reached")
+                try:
+                    wait.require(self._held.wait, busy=self._bringing)
+                except OSError as error:
+                    access.error = error
                 self._let_go(file)
                 if not access.done and not access.error and self._step(access):
                     access.done = True
@@ -335,7 +335,7 @@ class Content:
         """Have the access go on; post what it lacks. Whether it is over, done or failed."""
         if self._bringing or self.pages.delays(access):
             return False
-        self.copies.logs = access.logs
+        self.copies.logs, self.copies.since = access.logs, access.began
         file = access.file
         if isinstance(access, WriteAccess | SetExtent):
             file.session.withdraw_whole()
@@ -346,8 +346,11 @@ class Content:
         except OSError as error:  # this node's disk is full, say: the program's, on any thread
             access.error = error
             return True
+        finally:
+            self.copies.since = inf
         if file.demand.pinned is access and file.demand.pinned_until == 0.0:
             file.demand.pinned_until = time.monotonic() + PIN_SECONDS
+            self._machine.hold(file.file, True)
         for need in needs:
             if access.rounds.may_ask(need.first):
                 self.table.ask(access, need)
@@ -471,6 +474,7 @@ class Content:
         if file.demand.pinned is not None and time.monotonic() < file.demand.pinned_until:
             return
         file.demand.pinned, file.demand.pinned_until = None, 0.0
+        self._machine.hold(file.file, False)
         for message, reply in self._deferred.pop(file.file, []):
             self._answer_without_pages(message, reply)
 

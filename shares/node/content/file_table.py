@@ -336,7 +336,9 @@ class FileTable:
         """Wait until little enough content of closed files is on its way to home. Raises
         OSError(EIO) if home is not reached; with a journal, return then."""
         journaled = self._journal is not None
-        self._held.wait_until(lambda: self._held.room() or (journaled and not self._held.connected))
+        self._held.wait_until(
+            lambda: self._held.room() or (journaled and not self._held.connected), busy=True
+        )
 
     @contextmanager
     def else_here(self, file: OpenFile) -> Iterator[None]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import logging
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from math import inf
@@ -18,6 +17,7 @@ from shares.node.content.buffer import Buffer
 from shares.node.content.lag import CONFIRMED_BYTES, LAG_BYTES, Replies
 from shares.node.extent import Extent
 from shares.node.hub.hub import Hub
+from shares.node.hub.waits import HomeWait
 from shares.node.journal.journal import MountJournal
 from shares.protocol import (
     ATTRIBUTES,
@@ -371,18 +371,20 @@ class Holdings:
             if isinstance(reply, RefusalReply):
                 raise OSError(errno.ESTALE, REFUSED)
 
-    def wait_until(self, condition: Callable[[], bool]) -> None:
+    def wait_until(self, condition: Callable[[], bool], *, busy: bool = False) -> None:
         """Wait, without the lock, until the condition holds, which is called with the lock.
-        Raises OSError: EIO if home is not reached, or the error of `end`."""
-        since = time.monotonic()
+        busy: home may still be taking content that is sent later. Raises OSError: EIO if that
+        takes too long, or the error of `end`."""
         with self.lock:
+            wait = self.begin_wait("content on its way")
             while not condition():
                 self.require_home()
                 self.lock.wait(SEND_POLL_SECONDS)
-                now = time.monotonic()
-                since = now if self.hub.connected else since
-                if self.wait is not None and now - since > self.wait:
-                    raise OSError(errno.EIO, "home is not reached")
+                wait.require(self.wait, busy=busy)
+
+    def begin_wait(self, about: str) -> HomeWait:
+        """Begin a wait for home."""
+        return HomeWait(lambda: self.hub, about)
 
     def count(self, message: Message) -> None:
         """Count a message that was sent or came."""

@@ -43,6 +43,13 @@ Answered = Callable[[R | OSError | None], None]
 """Gets the result of a posted call, or the refusal; None if the membership ends before."""
 
 
+class Wait(Protocol):
+    """`wire.conversation.waits.Wait`: the time of one wait for the other side."""
+
+    def over(self, patience: float, *, before: float = 0.0, busy: bool = False) -> float: ...
+    def seconds(self, *, busy: bool = False) -> float: ...
+
+
 class HomeLink(Protocol):
     """A node's way to home, which carries payloads in both directions, in order. Thread-safe."""
 
@@ -65,6 +72,10 @@ class HomeLink(Protocol):
 
     def ping(self, heard: Callable[[], None]) -> None:
         """Do what Hub.ping does."""
+        ...
+
+    def wait(self) -> Wait:
+        """Begin to count the time of a wait for home."""
         ...
 
     def serve(self, answer: Callable[[bytes, Callable[[bytes], None]], None]) -> None:

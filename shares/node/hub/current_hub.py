@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from satchel.polling import FAST_POLL_SECONDS
 from shares.node.hub.hub import Hub
+from shares.node.hub.waits import HomeWait
 
 WAIT_SECONDS = 0.25
 
@@ -77,14 +78,11 @@ class CurrentHub:
 
     def wait_until(self, over: Callable[[float], bool]) -> None:
         """over: waits for so many seconds at most, and says whether it is. Raises OSError: EIO
-        where home is not reached, or why there is no share any more."""
-        since = time.monotonic()
+        where that takes too long, or why there is no share any more."""
+        wait = HomeWait(lambda: self.latest, "what was made here")
         while not over(WAIT_SECONDS):
             self.require()
-            now = time.monotonic()
-            since = now if self.connected else since
-            if self.wait is not None and now - since > self.wait:
-                raise OSError(errno.EIO, "home is not reached")
+            wait.require(self.wait)
 
     def limit_wait(self, seconds: float) -> None:
         """For a home that is not reached nobody waits longer any more."""

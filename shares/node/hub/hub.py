@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from satchel.errors import IntegrityError
 from shares.context import Succession
 from shares.node.hub import codec
-from shares.node.hub.calls import BlockingCall, Call, HomeLink, OneWayCall, refusal
+from shares.node.hub.calls import BlockingCall, Call, HomeLink, OneWayCall, Wait, refusal
 from shares.node.hub.losses import NodeLoss
 from shares.node.operations import Attributes, Changes, DirEntry, FileSystemUsage, LockKind
 from shares.protocol import FileId, Message, NodeId
@@ -179,6 +179,10 @@ class Hub:
     def connected(self) -> bool:
         """Whether home is reached now. While it is not, requests wait."""
         return self.channel.connected
+
+    def wait(self) -> Wait:
+        """Begin to count the time of a wait for home."""
+        return self.channel.wait()
 
     def ping(self, heard: Callable[[], None]) -> None:
         """Call `heard` when home has heard this ping: the strong copies are then good for a lease

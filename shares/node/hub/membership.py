@@ -13,6 +13,7 @@ in, because it is of another floor: `wire.Caller`.
 from __future__ import annotations
 
 import errno
+import logging
 import queue
 import secrets
 import threading
@@ -30,13 +31,16 @@ from satchel.errors import (
 )
 from satchel.polling import POLL_SECONDS
 from shares.node.hub import codec
+from shares.node.hub.calls import Wait
 from shares.node.hub.hub import Hub
 from shares.protocol import NodeId
+
+log = logging.getLogger(__name__)
 
 VERSION = 12
 
 PATIENCE_SECONDS = 30.0
-"""Without a connection, until a call fails."""
+"""Without an answer, until a call fails."""
 
 
 _REFUSALS: dict[int, type[SatchelError]] = {
@@ -159,6 +163,7 @@ class Conversation(Protocol):
         failed: Callable[[SatchelError], None] | None = None,
     ) -> None: ...
     def ping(self, answered: Callable[[], None]) -> None: ...
+    def wait(self) -> Wait: ...
 
 
 class Caller(Protocol):
@@ -185,7 +190,7 @@ class Membership:
         patience: float | None = PATIENCE_SECONDS,
         over: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """Begin to call. patience: seconds without a connection until a call fails, None: endless.
+        """Begin to call. patience: seconds without an answer until a call fails, None: endless.
 
         over: is called, on a thread of its own, when the membership is over: the lease was, or home
         does not know the node any more
@@ -245,6 +250,7 @@ class Membership:
         try:
             return self._caller.duplex.ask(payload, patience=self._patience, arrived=arrived)
         except SatchelError as error:
+            log.warning("a call of the share %s failed: %s", self.share, error)
             raise OSError(errno.EIO, str(error)) from error
         finally:
             with self._counting:
@@ -265,6 +271,9 @@ class Membership:
 
     def ping(self, heard: Callable[[], None]) -> None:
         self._caller.duplex.ping(heard)
+
+    def wait(self) -> Wait:
+        return self._caller.duplex.wait()
 
     def serve(self, answer: Callable[[bytes, Reply], None]) -> None:
         self._answer = answer
