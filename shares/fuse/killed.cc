@@ -15,7 +15,7 @@
 namespace satchel {
 namespace {
 
-// Whether a signal that ends the thread waits for it. Of a thread that is no more: false.
+// Whether a signal that ends the thread is pending.
 bool IsKilled(uint32_t thread) {
   constexpr char kPending[] = "SigPnd:";
   std::ifstream status("/proc/" + std::to_string(thread) + "/status");

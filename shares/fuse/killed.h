@@ -28,7 +28,7 @@ class KilledPrograms {
   // A reply is about to be written. False if its request has been answered.
   bool Replies(const iovec* parts, int count) EXCLUDES(mutex_);
 
-  // Answers the requests of programs that are being killed. Call it now and then.
+  // Answers the requests of programs that are being killed. Called at short intervals.
   void Answer(int device) EXCLUDES(mutex_);
 
  private:

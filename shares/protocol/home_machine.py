@@ -405,8 +405,8 @@ class HomeMachine:
         return actions
 
     def _asked_size(self, request: Request) -> bool:
-        """Whether its node has not answered yet what it was asked about block -1. It may keep that
-        until this request is answered."""
+        """Return whether its node has yet to answer a question about block -1. It may keep that
+        block until this request is answered."""
         return any(
             (asked.node, asked.message.file) == (request.node, request.file)
             and ATTRIBUTES in asked.message.numbers

@@ -124,7 +124,7 @@ class Request:
             self.first, self.end = ATTRIBUTES, wants.behind
 
     def widen(self) -> bool:
-        """Return whether it is to start again, about all of its blocks, after it was about -1."""
+        """Return whether it has to start again, about all of its blocks, after it was about -1."""
         wants = self.wants
         if not isinstance(wants, ReclaimRequest) or self.end >= wants.behind:
             return False
@@ -297,9 +297,9 @@ class FileRecord:
         return record.owner == HOME and record.sharers <= {node} and not waits
 
     def reserve(self, request: Request) -> None:
-        """Have others wait behind a request about many blocks for -1 alone, as long as that is
-        enough, where nodes are in the way of each other. One that has -1 may keep it until it has
-        others, which must not wait for this then."""
+        """Let a request about many blocks keep others from -1 alone, if nodes contend for the file
+        and that suffices. A node that has -1 may keep it until it gets other blocks, which must not
+        wait for this request."""
         wants = request.wants
         shared = self.contended and self.native is None and self.engaging is None
         if isinstance(wants, ReclaimRequest) and not request.sized:
@@ -308,7 +308,7 @@ class FileRecord:
             request.end = 0 if shared and self.open - {request.node} else inf
 
     def may_start(self, request: Request) -> bool:
-        """Return whether no earlier request, and none that has started, is in the way."""
+        """Return whether no earlier request, and no started one, overlaps it."""
         others = self.queue[: self.queue.index(request)]
         started = [other for other in self.queue if other.started and other is not request]
         return not any(request.overlaps(o.first, o.end) for o in (*others, *started))

@@ -271,9 +271,8 @@ class NodeMachine:
     # Accesses.
 
     def readable(self, file: FileId, number: int, now: float, since: float = inf) -> bool:
-        """Return whether the block can be read. since: when the access began, if it waited since. A
-        copy that was young enough then is so for this access, however long it was on its way: with
-        a relaxation shorter than the way, no access would ever end."""
+        """Return whether the block can be read. since: when the access began. A copy that was young
+        enough then is usable, even if its way took longer than the relaxation."""
         known = self._files.get(file)
         block = known.blocks.get(number) if known else None
         if block is None or not block.valid or block.logging or block.hollow:
@@ -530,21 +529,17 @@ class NodeMachine:
         return self._flushes(file, sorted(wanted))
 
     def flush_from(self, file: FileId, first: int) -> list[Flush]:
-        """Return the blocks from this one on that home lacks, ahead of a size that covers them. To
-        be filled, sent at once."""
+        """Return the blocks from this one on that home lacks. To be filled, sent at once."""
         return self._flushes(file, [n for n in self._dirty(file) if n >= first])
 
     def _flushes(self, file: FileId, numbers: list[int]) -> list[Flush]:
-        """Return them in the order in which home is to have them: the size covers no bytes that
-        home may never get."""
+        """Return the content first: its size must not cover bytes that never come."""
         for number in numbers:
             self._given(file, number)
         found = runs(numbers)
         if len(found) > 1 and found[0][0] == ATTRIBUTES:
             found = [*runs([n for n in numbers if n != ATTRIBUTES]), (ATTRIBUTES, 1)]
-        return [
-            Flush(file, first, count, tuple(range(first, first + count))) for first, count in found
-        ]
+        return [Flush(file, first, n, tuple(range(first, first + n))) for first, n in found]
 
     def release(self, file: FileId, first: int, count: int) -> list[Release]:
         """Blocks that leave the buffer: owned ones need a message, to be filled and sent at once,

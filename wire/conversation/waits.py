@@ -34,8 +34,8 @@ class Moving(Protocol):
 class Wait:
     """One wait for the other side, which begins when this is made. Not thread-safe.
 
-    A slow connection is no reason to give up. So the time begins anew with each part of what was
-    sent before the wait, and with each part of a long frame that comes.
+    Nothing is given up because a connection is slow: the time begins anew with each part that goes
+    out of frames sent before the wait, and with each part of a long frame that comes.
     """
 
     def __init__(self, moving: Moving) -> None:
@@ -52,8 +52,8 @@ class Wait:
         return seconds if seconds > limit else 0.0
 
     def seconds(self, *, busy: bool = False) -> float:
-        """Return the time that counts. Call it often: it sees what has moved since the last call.
-        busy: whether the wait is also for what is sent later."""
+        """Return the time that counts. Call it often: it compares with the last call. busy: whether
+        the wait is also for frames that are sent later."""
         moving = self._moving
         arrives, seen = moving.taken < self._before, (moving.written, moving.came)
         moved = seen[1] != self._seen[1] or (seen[0] != self._seen[0] and (arrives or busy))

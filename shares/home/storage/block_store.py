@@ -124,8 +124,8 @@ class BlockStore:
         self.replay_seconds += monotonic() - began
 
     def _given(self, file: FileId) -> int:
-        """Return the end of the bytes that nodes gave and home stored in the file; 0 if home did
-        not, or the file is no more."""
+        """Return the end of the bytes that nodes gave and home stored in the file; 0 if home stored
+        nothing, or the file was removed."""
         if file not in self._extents or self.changed_outside(file) is not Difference.NONE:
             return 0
         with suppress(OSError):

@@ -17,7 +17,7 @@ class HomeWait:
     """One wait for home, over one membership after the other. Not thread-safe.
 
     The time counts while home is not reached, and while it has the request and does not answer:
-    another node may not give back what it holds.
+    another node may not give its blocks back.
     """
 
     def __init__(self, hub: Callable[[], Hub], about: str) -> None:

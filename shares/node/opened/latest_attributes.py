@@ -139,8 +139,8 @@ class LatestAttributes:
         return self._of_open(opened)
 
     def _resized_here(self, opened: OpenFile, size: int) -> bool:
-        """Return whether the file gets that size without home: this node has the latest one, so
-        nobody gives it away, or reads an old one, only to compare it."""
+        """Return whether the file gets that size without home: only if this node owns the latest
+        one. Another node need not give it away for a comparison, and an old one is not compared."""
         before = self._content.own_size(opened)
         if before is None or size > before:
             self._content.reach(opened, size)

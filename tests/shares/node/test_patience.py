@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
 """A call that waits for longer than the node's `wait` fails with EIO and a line of the log: also
-where home answers, and another node does not give back what it has."""
+where home answers, and another node does not give its blocks back."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ CALLS: dict[str, Callable[[Node, FileId, int], object]] = {
 
 @pytest.fixture
 def mute(monkeypatch: pytest.MonkeyPatch) -> Callable[[Node], list[Callable[[], None]]]:
-    """Have a node answer nothing that home asks. Its heartbeats continue. Return what it would
-    say."""
+    """Have a node answer nothing that home asks. Its heartbeats continue. Return its
+    answers."""
 
     def silence(node: Node) -> list[Callable[[], None]]:
         unsaid: list[Callable[[], None]] = []

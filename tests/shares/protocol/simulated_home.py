@@ -261,8 +261,9 @@ class SimHome:
     def open(
         self, session: Session, file: FileId, token: Token, cut: Cut | None, *, writes: bool
     ) -> Iterable[Action]:
-        """cut: it is made empty before. Nobody opens a file that has no name."""
-        if file not in self.names:
+        """cut: it is made empty before. A file that has no name is opened if a node has it open."""
+        held = any(file in each.opened for each in self.sessions.values())
+        if file not in self.names and not held:
             self.settle(token, None)
             return []
 
