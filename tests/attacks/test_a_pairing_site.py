@@ -43,8 +43,14 @@ class Host:
         self.port = port
 
     @contextmanager
-    def shows(self, kind: str, name: str = "cafe") -> Iterator[Invitation]:
+    def shows(
+        self, kind: str, name: str = "cafe", seen: list[str] | None = None
+    ) -> Iterator[Invitation]:
+        """seen: gets the keys of those who pair."""
+
         def grant(request: PairRequest) -> Grant:
+            if seen is not None:
+                seen.append(request.public)
             return Grant(
                 kind=kind,
                 name=name,
@@ -137,3 +143,15 @@ def test_silent_connections_block_no_pairing(laptop: Laptop, short_path: Path) -
         for connection in silent:
             connection.close()
     assert done.returncode == 0, done.stderr
+
+
+def test_two_sites_do_not_see_one_key(laptop: Laptop, short_path: Path) -> None:
+    """Nor home's. Else two operators could tell that one person came to both."""
+    seen: list[str] = []
+    for name, kind in (("home", "home"), ("cafe", "surrogate"), ("station", "surrogate")):
+        host = Host(short_path / name, 22 + len(seen))
+        with host.shows(kind, name, seen) as shown:
+            flags = ["--home"] if kind == "home" else []
+            done = laptop.pairs(shown.address("127.0.0.1", "").uri, *flags)
+            assert done.returncode == 0, done.stderr
+    assert len({key.split()[1] for key in seen}) == 3

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from tests.needs import requires
-from tests.uplink.gateway.site import as_second_writer
+from tests.uplink.gateway.site import PASSWORD, as_second_writer
 from tests.uplink.gateway.test_crawls import RCLONE, plant
 from tests.uplink.gateway.test_holding import put
 from tests.uplink.helper.helping_home import Helped, helped_site
@@ -95,6 +95,9 @@ def test_only_what_has_changed_of_a_large_file_crosses_the_link(short_path: Path
         assert hashlib.sha256(large.read_bytes()).digest() == hashlib.sha256(content).digest()
         assert site.cloud.ask("stats")["bytes_up"] < 0.03 * SIZE
         assert list((site.home.folder / "data" / "uplink").iterdir()) == []
+        held = [path for path in short_path.rglob("*") if path.is_file()]
+        told = {path.name for path in held if PASSWORD.encode() in path.read_bytes()}
+        assert told == {"home-password", "credentials", "wsgidav.json"}  # those of this test
 
 
 def test_home_does_not_overwrite_what_another_device_has_changed(short_path: Path) -> None:
