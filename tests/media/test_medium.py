@@ -346,6 +346,28 @@ def test_a_medium_that_is_pulled_out_and_comes_back(store: Store, media: Media) 
         assert opened.records(refs) == store.records(refs)
 
 
+def test_a_copy_in_the_place_of_a_medium_is_noticed(store: Store, media: Media) -> None:
+    """A stick is pulled out, and its clone plugged in, within one session."""
+    first, second = (store.import_bytes(noise(seed, 3)) for seed in (1, 2))
+    commit_volumes(store, media, {"disk": first})
+    away, clone = media.root.with_name("away"), media.root.with_name("clone")
+    shutil.copytree(media.root, clone)
+    (checkpoint,) = commit_volumes(store, media, {"disk": second}, number=2)
+    media.root.rename(away)
+    clone.rename(media.root)
+    before = sorted(path for path in media.root.rglob("*"))
+    for write in (
+        lambda: media.add(store, store.put(noise(3))),
+        lambda: media.commit([checkpoint], [second]),
+    ):
+        with pytest.raises(MediaGone, match="a copy of it is in its place"):
+            write()
+    assert sorted(path for path in media.root.rglob("*")) == before
+    media.root.rename(clone)
+    away.rename(media.root)
+    media.commit([checkpoint], [second])
+
+
 def test_a_folder_that_is_lost_is_damage_and_made_again(store: Store, media: Media) -> None:
     root = store.import_bytes(noise(1, 9))
     (checkpoint,) = commit_volumes(store, media, {"disk": root})

@@ -218,6 +218,7 @@ class Media final : public PageSource {
 
   // media_write.cc
   Status Prepare() REQUIRES(write_mutex_);
+  bool HasNewest() REQUIRES(write_mutex_);
   Status RemoveTorn() REQUIRES(write_mutex_);
   Status RemoveUnfinished() REQUIRES(write_mutex_);
   Status CheckWhole(uint32_t pack, bool* whole);

@@ -309,8 +309,8 @@ Status Media::Add(RecordSource* from, const ChunkRef* all, size_t n, size_t agai
   return notes->store_failed ? status : Judge(status);
 }
 
-// Before the first write: it is still the same medium, and what an earlier writer left unfinished
-// goes away.
+// Before a write: it is still the same medium, and no copy of it. What an earlier writer left
+// unfinished goes away before the first one.
 Status Media::Prepare() {
   std::array<uint8_t, 16> uuid;
   const Status found = ReadUuid(env_, root_, &uuid);
@@ -318,12 +318,30 @@ Status Media::Prepare() {
     return Status::Make(Kind::kGone, "the medium at " + root_ + " is gone",
                         found.ok() ? "another one is there now" : found.ToString());
   }
+  if (!HasNewest()) {
+    return Status::Make(Kind::kGone, "the medium at " + root_ + " is gone",
+                        "its newest generation is not there: a copy of it is in its place, or "
+                        "another program wrote to it");
+  }
   if (prepared_) return {};
   SATCHEL_RETURN_IF_ERROR(MakeFolders(env_, root_));
   SATCHEL_RETURN_IF_ERROR(RemoveTorn());
   SATCHEL_RETURN_IF_ERROR(RemoveUnfinished());
   prepared_ = true;
   return {};
+}
+
+// False if the newest generation that this object knows is not there, or is another one of its
+// number. A damaged one says nothing, and neither does a folder that is lost.
+bool Media::HasNewest() {
+  const std::vector<MediaGeneration> known = generations();
+  if (known.empty() || !env_->Exists(Below("commits"))) return true;
+  const MediaCommit& newest = known.front().commit;
+  std::string data;
+  const Status read = ReadFile(env_, CommitPath(newest.generation), kMediaCommitLimit, &data);
+  if (!read.ok()) return !read.Is(Kind::kNotFound);
+  MediaCommit there;
+  return !DecodeMediaCommit(data, &there).ok() || there.created == newest.created;
 }
 
 // Commit files that are none.
