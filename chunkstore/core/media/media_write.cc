@@ -331,19 +331,6 @@ Status Media::Prepare() {
   return {};
 }
 
-// False if the newest generation that this object knows is not there, or is another one of its
-// number. A damaged one says nothing, and neither does a folder that is lost.
-bool Media::HasNewest() {
-  const std::vector<MediaGeneration> known = generations();
-  if (known.empty() || !env_->Exists(Below("commits"))) return true;
-  const MediaCommit& newest = known.front().commit;
-  std::string data;
-  const Status read = ReadFile(env_, CommitPath(newest.generation), kMediaCommitLimit, &data);
-  if (!read.ok()) return !read.Is(Kind::kNotFound);
-  MediaCommit there;
-  return !DecodeMediaCommit(data, &there).ok() || there.created == newest.created;
-}
-
 // Commit files that are none.
 Status Media::RemoveTorn() {
   std::set<uint64_t> whole;
