@@ -36,13 +36,15 @@ from tests.needs import requires
 from tests.services import life
 from tests.waiting import eventually
 
+MOVES = int(os.environ.get("SATCHEL_MOVES", "100"))
+
 pytestmark = [
     pytest.mark.machine,
     pytest.mark.nightly,
+    pytest.mark.timeout(600 + 90 * MOVES),
     requires(*MACHINE, "apt-get", "sshd", "ssh"),
 ]
 
-MOVES = int(os.environ.get("SATCHEL_MOVES", "100"))
 CLOSE_SECONDS = 1.0
 DAY = 86_400.0
 INSIDE = "/usr/lib/life/life.py"
