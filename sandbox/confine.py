@@ -41,7 +41,7 @@ _ALLOWED = (
     *("mkdir", "mkdirat", "unlink", "unlinkat", "rmdir", "rename", "renameat", "renameat2"),
     *("ftruncate", "fallocate", "fadvise64", "fsync", "fdatasync", "sync_file_range", "syncfs"),
     *("fcntl", "flock", "dup", "dup2", "dup3", "getcwd", "io_setup", "io_submit", "io_destroy"),
-    *("io_getevents", "mmap", "munmap", "mremap", "mprotect", "madvise", "brk", "mincore", "msync"),
+    *("io_getevents", "mmap", "munmap", "mremap", "mprotect", "madvise", "brk", "msync"),
     *("futex", "set_robust_list", "get_robust_list", "rseq", "set_tid_address", "sched_yield"),
     *("sched_getaffinity", "membarrier", "gettid", "getpid", "getuid", "geteuid", "getgid"),
     *("getegid", "uname", "sysinfo", "getrandom", "getrusage", "times", "time", "gettimeofday"),

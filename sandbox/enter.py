@@ -81,6 +81,7 @@ class Seccomp:
         *("ioperm", "modify_ldt", "personality", "uselib", "ustat", "sysfs", "_sysctl"),
         *("mknod", "mknodat", "fanotify_init", "sethostname", "setdomainname", "mbind"),
         *("set_mempolicy", "migrate_pages", "move_pages", "vmsplice", "landlock_add_rule"),
+        *("mincore", "cachestat"),
     )
     ALLOW = 0x7FFF0000
     DENY = 0x00050000

@@ -10,6 +10,7 @@ Chunks (wire/chunks.py) are those of the cache below what the tenant brought or 
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from satchel.ids import OperationNumber
 from satchel.spans import Spans
 from surrogate.host import Host
 from surrogate.site import brought_routes
+from surrogate.tenants.pacer import Pacer
 from surrogate.tenants.tenant import Tenant, Usage
 from wire import (
     JSON_BODY_LIMIT,
@@ -60,6 +62,8 @@ def surrogate_app(host: Host, tenant: Tenant | None = None) -> flask.Flask:
     note_requests(app, requests)
     bound_json(app)
     _count(app, tenant)
+    if tenant is not host.tenants.account:
+        _pace(app, tenant, host.tenants.pacer)
     app.register_blueprint(brought_routes(tenant.brought))
     app.register_blueprint(_execution(host, tenant))
     app.register_blueprint(_staging(host, tenant))
@@ -139,6 +143,21 @@ def _count(app: flask.Flask, tenant: Tenant) -> None:
         else:
             tenant.count(response.content_length or 0)
         return response
+
+
+def _pace(app: flask.Flask, tenant: Tenant, pacer: Pacer) -> None:
+    """Requests begin at the tenant's pace."""
+
+    @app.before_request
+    def begin() -> None:
+        flask.g.kind = "chunks" if flask.request.path in ("/v1/chunks", "/v1/below") else "api"
+        pacer.begin(tenant.identity, flask.g.kind)
+        flask.g.began = time.thread_time()
+
+    @app.teardown_request
+    def end(error: BaseException | None) -> None:
+        if "began" in flask.g:
+            pacer.end(tenant.identity, flask.g.kind, time.thread_time() - flask.g.began)
 
 
 def _counted(pieces: Iterable[bytes], tenant: Tenant) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ from chunkstore import Store
 from satchel.errors import NotFoundError
 from surrogate.settings import SurrogateSettings
 from surrogate.tenants.ban_list import NAME, BanList
+from surrogate.tenants.pacer import Pacer
 from surrogate.tenants.readable_chunks import ReadableChunks
 from surrogate.tenants.tenant import ACCOUNT, DAY_SECONDS, CapReached, Tenant, checked_identity
 
@@ -36,6 +37,7 @@ class Tenants:
         self._banned = BanList(settings.data / NAME)
         self._lock = threading.Lock()
         self._known: dict[str, Tenant] = {}
+        self.pacer = Pacer()
         self.account = self.admit(ACCOUNT)
 
     def admit(self, identity: object) -> Tenant:

@@ -197,6 +197,14 @@ def is_root() -> bool:
     return os.geteuid() == 0 and reads("/etc/shadow")
 
 
+def sees_the_page_cache() -> bool:
+    """mincore(2) of a file of the host: which of its pages another program has read."""
+    LIBC.mmap.restype = ctypes.c_void_p
+    with Path("/usr/bin/env").open("rb") as file:
+        start = LIBC.mmap(None, ctypes.c_size_t(4096), 1, 1, file.fileno(), ctypes.c_long(0))
+    return syscall(27, start, 4096, ctypes.addressof(ctypes.create_string_buffer(1)))
+
+
 def has_capabilities() -> bool:
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
     data = (ctypes.c_uint32 * 6)()
@@ -232,6 +240,7 @@ def attempts(targets: dict[str, Any]) -> dict[str, Callable[[], bool]]:
         "listens on the network": listens_on_the_network,
         "makes pairs of other families": makes_pairs_of_other_families,
         "sees processes": sees_processes,
+        "sees the page cache": sees_the_page_cache,
         "has the environment": lambda: targets["variable"] in os.environ,
         "is root": lambda: in_a_child(is_root),
         "has capabilities": has_capabilities,

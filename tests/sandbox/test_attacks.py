@@ -39,6 +39,7 @@ def test_the_same_program_gets_all_of_it_on_the_host(site: Site) -> None:
         "reaches a port of the host",
         "makes pairs of other families",
         "sees processes",
+        "sees the page cache",
         "has the environment",
     }
     assert wanted - found == set()
