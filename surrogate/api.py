@@ -167,7 +167,7 @@ def _counted(pieces: Iterable[bytes], tenant: Tenant) -> Iterator[bytes]:
 
 
 def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
-    """What a client has of its replica."""
+    """Routes of a client to its replica."""
     routes = flask.Blueprint("execution", __name__, url_prefix="/v1/replicas/<replica>")
 
     @routes.post("/operations")
@@ -313,7 +313,7 @@ def _handing_over(routes: flask.Blueprint, host: Host, tenant: Tenant) -> None:
 
 
 def _staging(host: Host, tenant: Tenant) -> flask.Blueprint:
-    """What is fetched before a replica is asked for."""
+    """Routes of staging: chunks are fetched before a replica is requested."""
     routes = flask.Blueprint("staging", __name__, url_prefix="/v1/staged")
 
     @routes.post("")
