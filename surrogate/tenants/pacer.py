@@ -4,7 +4,8 @@
 
 One interpreter serves all tenants. If one of them asks without a pause in eight connections, each
 request of another waits for eight turns. So while several tenants are active, the starts of each
-one's requests are apart: by the average cost of its requests, divided by its share of a processor. A tenant that uses less than its share never waits.
+one's requests are apart: by the average cost of its requests, divided by its share of a processor.
+A tenant that uses less than its share never waits.
 """
 
 from __future__ import annotations
