@@ -20,6 +20,7 @@ from flask.json.provider import DefaultJSONProvider
 
 from chunkstore import answering_places
 from homeserver.carried_api import carried_routes
+from homeserver.clients_api import clients_routes
 from homeserver.edge import EdgeDoors
 from homeserver.home import Home
 from homeserver.jobs import Jobs
@@ -113,6 +114,7 @@ def home_app(
     app.register_blueprint(_upkeep(home, works))
     app.register_blueprint(_works(works))
     app.register_blueprint(carried_routes(home))
+    app.register_blueprint(clients_routes(home, shares, edges))
 
     @app.get("/v1/status")
     def status() -> Any:

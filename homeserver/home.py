@@ -7,8 +7,9 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,14 @@ from satchel.retention import RetentionPolicy
 from satchel.timestamps import timestamp_now
 from volumes import RawBlocks
 from wire import Identity, allowed_signers_line
+
+
+@dataclass(frozen=True)
+class EndedClients:
+    """What an unpairing has ended. leases: of these services"""
+
+    leases: list[str]
+
 
 LEFT_FREE = 320 << 20
 """Bytes of the disk that an import leaves: to machines, and to a prune, which makes room by copying
@@ -206,6 +215,15 @@ class Home:
         with self._lock:
             known = self._shelf.names()
             return [self.service(name) for name in known if not names or name in names]
+
+    def end_clients(self, doors: Collection[int] = ()) -> EndedClients:
+        """End all leases, and what replicas ask that came through these doors. A holder that is
+        still paired claims its service again by its next request."""
+        self._calls.end_guests_of(doors)
+        held = [service for service in self.services() if service.lease.holder]
+        for service in held:
+            service.lease.end()
+        return EndedClients(leases=[service.name for service in held])
 
     @cached_property
     def offer(self) -> HostOffer:

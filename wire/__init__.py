@@ -110,6 +110,7 @@ if TYPE_CHECKING:
         AnswerSigner,
         Statement,
     )
+    from wire.keys.visitor import NobodyKnown, visitor
     from wire.link.door import API, Names, NoSuchStream, ask_daemon, open_door
     from wire.link.door_places import TooManyDoors, take_door_place
     from wire.link.links import SELDOM_SECONDS, Link, Links
@@ -229,6 +230,7 @@ __all__ = [
     "LoopbackPeer",
     "Names",
     "NoSuchStream",
+    "NobodyKnown",
     "Page",
     "PairRequest",
     "PartNumbers",
@@ -320,4 +322,5 @@ __all__ = [
     "take_door_place",
     "takes",
     "verify_signer",
+    "visitor",
 ]

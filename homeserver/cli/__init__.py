@@ -15,6 +15,7 @@ from homeserver.settings import HomeSettings
 
 COMMANDS = {
     "checkpoint": "Take a checkpoint of SERVICE.",
+    "clients": "List the paired clients.",
     "doctor": "Report what is missing at this home, with remedies.",
     "door": "Be the door that sshd opens for a client's key.",
     "dump": "Show the content of FILE, for developers.",
@@ -37,6 +38,7 @@ COMMANDS = {
     "sshd-config": "Print a configuration of sshd without shells for clients.",
     "stats": "Show the content of the store.",
     "status": "Show what this host can run, and what runs.",
+    "unpair": "Shut the client NAME out, and end its work here.",
     "verify": "Check the store: each record's checksum and both hashes.",
 }
 """What --help says of each. Each is a module."""

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
 from homeserver.cli.context import Context
+from homeserver.clients import Clients
 from homeserver.settings import HomeSettings
 from satchel.names import check_name
 from satchel.paths import call_socket, edge_sockets
@@ -19,11 +21,13 @@ MOST = 64
 
 
 @click.command("door")
+@click.option("--client", help="The fingerprint of the key [default: the key that sshd accepted].")
 @click.pass_obj
-def command(context: Context) -> None:
+def command(context: Context, client: str | None) -> None:
     """Be the door that sshd opens for a client's key. It carries the streams of
     a link over standard input and output, and is of no use at a terminal."""
     take_door_place(context.settings.run / "doors", "", MOST, "all clients together")
+    Clients(context.settings).enter(client, os.environ)
     open_door(lambda name: _place(context.settings, name))
 
 

@@ -14,7 +14,7 @@ import click
 from console import DesktopNotifier, bar, json_option, note, show
 from homeserver.cli.context import Context
 from homeserver.cli.doubtful import doubtful_option
-from homeserver.cli.pair import paired_keys
+from homeserver.clients import paired_keys
 from homeserver.home import media_signing, owner_of
 from homeserver.media.budget import LINK_RATE, LINK_SECONDS, parse_size
 from homeserver.media.care import media_contents, recover_media, verify_media

@@ -5,28 +5,23 @@
 from __future__ import annotations
 
 import getpass
-import re
 from pathlib import Path
 
 import click
 
 from console import json_option, program_path, show, show_code
 from homeserver.cli.context import Context
-from satchel.files import lines_of, write_lines
+from homeserver.clients import AUTHORIZED_KEYS, Clients, door_line
 from satchel.names import host_name
 from wire import (
     PAIRING_PORT,
     Grant,
     Invitation,
     PairRequest,
-    authorized_keys_line,
     fingerprint,
     host_keys,
     own_address,
 )
-
-_PAIRED = re.compile(r'restrict,command=".*satchel-home door" (ssh-(?:ed25519|rsa) \S+) ?(.*)')
-"""A line that `satchel-home pair` has written, for a key that media can be sealed for."""
 
 ssh_port_option = click.option(
     "--ssh-port", type=click.IntRange(1, 65535), default=22, help="The port of sshd [default: 22]."
@@ -35,7 +30,7 @@ ssh_port_option = click.option(
 authorized_keys_option = click.option(
     "--authorized-keys",
     type=click.Path(path_type=Path, dir_okay=False),
-    default=Path("~/.ssh/authorized_keys"),
+    default=AUTHORIZED_KEYS,
     show_default=True,
     help="The file that says who may log in as you.",
 )
@@ -76,11 +71,10 @@ def command(
     place = host or own_address()
     keys = host_keys("127.0.0.1", ssh_port)
     signer = signers_line(settings)
-    door = f"{program_path()} door"
+    clients = Clients(settings, authorized_keys)
 
     def grant(request: PairRequest) -> Grant:
-        line = authorized_keys_line(request.public, door, comment=request.name)
-        _authorize(authorized_keys.expanduser(), line)
+        clients.pair(door_line(program_path(), request.public, request.name))
         return Grant(
             kind="home",
             name=host_name(),
@@ -96,20 +90,3 @@ def command(
         show_code(address.uri, address.code, address.place, to_do="satchel pair --home")
         laptop = invitation.wait()
     show({"paired": laptop.name, "key": fingerprint(laptop.public)}, as_json=as_json)
-
-
-def paired_keys(path: Path = Path("~/.ssh/authorized_keys")) -> dict[str, str]:
-    """Return the public keys of paired clients, each with the client's name, but for types of keys
-    that nothing can be sealed for."""
-    found = {}
-    for line in lines_of(path.expanduser()):
-        if match := _PAIRED.fullmatch(line.strip()):
-            found[match[1]] = match[2]
-    return found
-
-
-def _authorize(path: Path, line: str) -> None:
-    """Add a line; one that gives the same key more goes."""
-    blob = line.split()[-2]
-    kept = [each for each in lines_of(path) if blob not in each.split()]
-    write_lines(path, [*kept, line], mode=0o600)

@@ -60,6 +60,7 @@ class NodeDoor:
         self._shares, self._grant, self._granted = shares, grant, granted
         self._lock = threading.Lock()
         self._tokens: dict[str, int] = {}  # of the nodes that have joined here, the oldest first
+        self._channels: dict[str, Duplex] = {}
         self._listener = ConversationListener(path, self._welcome)
 
     def close(self, why: str) -> None:
@@ -74,19 +75,27 @@ class NodeDoor:
         for node in nodes:
             self._shares.end_node(self._grant.share, node, why, handed_over=handed_over)
 
+    def callers(self) -> set[int]:
+        """Return the processes from which the last connections of its nodes came."""
+        with self._lock:
+            return {channel.caller for channel in self._channels.values()}
+
     def _welcome(self, hello: bytes) -> tuple[bytes, Duplex | None, int]:
         answer, channel, taken = self._shares.welcome(hello, self._admit, self._open)
         if channel is None:
             return answer, None, taken
+        assert isinstance(channel, Duplex)
         joined = JoinReply.unpack(answer)
         surplus = None
         with self._lock:
             self._tokens[joined.token] = joined.node
+            self._channels[joined.token] = channel
             if len(self._tokens) > CONVERSATIONS:
-                surplus = self._tokens.pop(next(iter(self._tokens)))
+                oldest = next(iter(self._tokens))
+                surplus = self._tokens.pop(oldest)
+                del self._channels[oldest]
         if surplus is not None:
             self._shares.end_node(self._grant.share, surplus, "too many nodes of one grant")
-        assert isinstance(channel, Duplex)
         return answer, channel, taken
 
     def _admit(self, join: JoinRequest) -> JoinRequest:

@@ -8,7 +8,7 @@ import contextlib
 import functools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,10 @@ class _Door:
     grant: ShareGrant
     node: NodeDoor
     calls: CallDoor
+
+    def used_by(self, processes: Collection[int]) -> bool:
+        callers = {*self.node.callers(), *self.calls.callers()}
+        return not callers.isdisjoint(processes)
 
     def close(self, why: str) -> None:
         self.calls.close()
@@ -94,6 +98,14 @@ class EdgeDoors:
         with self._lock:
             self._shelf.remove(share, service, surrogate)
             self._close((service, surrogate), "its grant was taken back")
+
+    def revoke_used(self, processes: Collection[int]) -> list[ShareGrant]:
+        """Revoke the grants whose sockets these processes have used; return them."""
+        with self._lock:
+            used = [door.grant for door in self._doors.values() if door.used_by(processes)]
+            for grant in used:
+                self.revoke(grant.share, grant.service, grant.surrogate)
+        return used
 
     def grants(self) -> list[ShareGrant]:
         return self._shelf.all()

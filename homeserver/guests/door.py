@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -113,6 +113,21 @@ class CallDoor:
             guests, self._guests = list(self._guests.values()), {}
         for guest in guests:
             self._end(guest, "home is being stopped")
+
+    def callers(self) -> set[int]:
+        """Return the processes from which the last connections of its replicas came."""
+        with self._lock:
+            return {guest.duplex.caller for guest in self._guests.values()}
+
+    def end_guests_of(self, processes: Collection[int]) -> None:
+        """Hear no more of the replicas that came through these processes."""
+        with self._lock:
+            ended = [g for g in self._guests.values() if g.duplex.caller in processes]
+            for guest in ended:
+                del self._guests[guest.conversation]
+        for guest in ended:
+            guest.fence()
+            self._end(guest, "its client was unpaired")
 
     def _welcome(self, hello: bytes) -> tuple[bytes, Duplex | None, int]:
         try:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,6 +67,13 @@ class CallKeepers:
             kept = self._kept.get(service)
         if kept:
             kept.keeper.cut(operation)
+
+    def end_guests_of(self, processes: Collection[int]) -> None:
+        """Hear no more of the replicas that came through these processes."""
+        with self._lock:
+            kept = list(self._kept.values())
+        for each in kept:
+            each.door.end_guests_of(processes)
 
     def drop(self, service: str) -> None:
         """Nobody asks of that service any more."""

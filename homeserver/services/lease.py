@@ -65,6 +65,11 @@ class ServiceLease:
                 raise ServiceHeld(self._service, self._holder or "", idle)
             self._holder, self._seen = client, now
 
+    def end(self) -> None:
+        """Take the service back from its holder, if there is one. Its next request claims it."""
+        with self._lock:
+            self._holder = None
+
     def release(self, client: str) -> None:
         """Give the service back, if `client` holds it."""
         with self._lock:

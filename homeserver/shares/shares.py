@@ -8,7 +8,7 @@ import contextlib
 import errno
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -200,6 +200,20 @@ class Shares:
             if handed_over:
                 session.leave()
             found.lost(session, why)
+
+    def end_nodes_of(self, processes: Collection[int]) -> int:
+        """Go on without the nodes whose last connection came from these processes; how many."""
+        with self._lock:
+            shares = list(self._shares.values())
+        found = [
+            (share, session)
+            for share in shares
+            for session in list(share.sessions.values())
+            if isinstance(session.channel, Duplex) and session.channel.caller in processes
+        ]
+        for share, session in found:
+            share.lost(session, "its client was unpaired")
+        return len(found)
 
     def _welcome(self, hello: bytes) -> tuple[bytes, Duplex | None, int]:
         answer, channel, received = self._reception.welcome(hello)

@@ -30,7 +30,7 @@ def command(settings: SurrogateSettings, guest: str | None) -> None:
     streams of a link over standard input and output, and is of no use at a terminal."""
     until = math.inf
     if guest is None:
-        from surrogate.tenants.visitor import visitor  # a line with --guest gets by without it
+        from wire import visitor  # a line with --guest gets by without it
 
         found = visitor(os.environ)
         guest, until = found.identity, found.until

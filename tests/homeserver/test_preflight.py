@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.cli.pair import paired_keys
+from homeserver.clients import paired_keys
 from homeserver.preflight import preflight
 from homeserver.settings import HomeSettings
 from tests.needs import requires

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from surrogate.tenants.visitor import VARIABLE, NobodyKnown, visitor
 from tests.doors import door_of
 from tests.needs import requires
-from wire import Authority, Identity
+from wire import Authority, Identity, NobodyKnown, visitor
+from wire.keys.visitor import VARIABLE
 
 pytestmark = requires("ssh-keygen")
 

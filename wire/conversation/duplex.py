@@ -157,7 +157,8 @@ class Duplex:
     """One side of a conversation. Thread-safe.
 
     received: frames that were taken from the other side; taken: frames that it has acknowledged;
-    written, came: as `Wait` counts them. heard: monotonic time at which anything of one came last
+    written, came: as `Wait` counts them. heard: monotonic time at which anything of one came last.
+    caller: the process at the other end of the last connection that was taken at a socket here
     """
 
     def __init__(self, name: str, arrived: Arrived) -> None:
@@ -167,6 +168,7 @@ class Duplex:
         """
         self.name = name
         self.received = 0
+        self.caller = 0
         self.heard = self._gone_since = time.monotonic()
         self._arrived = arrived
         self._lock = threading.Condition()

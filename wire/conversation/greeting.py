@@ -20,7 +20,7 @@ from typing import Protocol
 from satchel.errors import SatchelError, UnavailableError
 from wire.conversation.duplex import HEADER, RECEIVE, Duplex, FrameKind, Reply
 from wire.errors import LocalProtocolError, PeerUnreachable, RemoteProtocolError
-from wire.ports.listening import listen_unix
+from wire.ports.listening import listen_unix, peer_process
 
 log = logging.getLogger(__name__)
 
@@ -171,6 +171,8 @@ class ConversationListener:
             connection.settimeout(HELLO_SECONDS)
             hello, before = _receive_hello(connection)
             answer, duplex, taken = self._welcome(hello)
+            if duplex:
+                duplex.caller = peer_process(connection)
             connection.sendall(_hello(answer))
             connection.settimeout(None)
             if duplex:

@@ -13,12 +13,16 @@ import fcntl
 import os
 import socket
 import stat
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 from satchel.errors import AccessError, ConflictError
 from satchel.paths import SOCKET_PATH_LIMIT
 from wire.errors import LocalProtocolError
+
+_PEER = struct.Struct("3i")
+"""Process, user, group."""
 
 
 def listen_unix(path: Path) -> socket.socket:
@@ -43,6 +47,12 @@ def listen_unix(path: Path) -> socket.socket:
     except BaseException:
         listener.close()
         raise
+
+
+def peer_process(connection: socket.socket) -> int:
+    """Return the number of the process that connected to a Unix socket of this host."""
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    return int(_PEER.unpack(found)[0])
 
 
 def listen_local(port: int) -> socket.socket:

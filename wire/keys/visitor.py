@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who the key is that sshd has let in: the identity of a tenant.
+"""The identity of a tenant or of a client of home, from the key that sshd accepted.
 
 sshd writes into a file by what it let a session in, where `ExposeAuthInfo` is on. A key is known
 by its fingerprint, and one with a certificate by the certificate's key id.
@@ -17,7 +17,9 @@ from pathlib import Path
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from satchel.errors import AccessError
-from wire import LocalProtocolError, fingerprint, read_certificate
+from wire.errors import LocalProtocolError
+from wire.keys.authority import read_certificate
+from wire.keys.identity import fingerprint
 
 VARIABLE = "SSH_USER_AUTH"
 """Names the file. sshd sets it; a client cannot."""
@@ -50,7 +52,7 @@ def visitor(environment: Mapping[str, str]) -> Visitor:
         raise NobodyKnown(
             "sshd does not say whose key this is",
             why=f"{VARIABLE} names no file of it: {error}" if file else f"{VARIABLE} is not set",
-            fix="put in force what `satchel-surrogate sshd-config` prints",
+            fix="put in force what `sshd-config` of this program prints",
         ) from error
     keys = [line.removeprefix(_BY_KEY) for line in lines if line.startswith(_BY_KEY)]
     if not keys:
