@@ -407,9 +407,9 @@ class Runner:
         self._home = HomeService(link, self.service, self.settings.client_id, keys)
         try:
             link.connect()
-            key = self._home.claim(take_over=take_over)
-            if key is not None:
-                self._keys.keep(self.service, key)
+            log_keys = self._home.claim(take_over=take_over)
+            if log_keys is not None:
+                self._keys.keep(self.service, log_keys)
             self._home.want()
             if self.media is None and not self._home.has_checkpoint():
                 logger.warning("home boots %s for the first time: that takes minutes", self.service)
@@ -453,8 +453,8 @@ class Runner:
         if self._chunks is None:
             return Journal(spare, spare, self.settings.durability)
         path, secret = self._chunks.log_path(self.service), self._chunks.log_secret(self.service)
-        key = self._keys.get(self.service)
-        return Journal(path, spare, self.settings.durability, key, secret)
+        keys = self._keys.get(self.service)
+        return Journal(path, spare, self.settings.durability, keys, secret)
 
     def _join_home(self) -> None:
         if self._home:

@@ -346,8 +346,9 @@ def _operations(home: Home, works: Jobs) -> flask.Blueprint:
         """Client, take_over."""
         service = home.service(name)
         service.lease.claim(fields["client"], take_over=fields["take_over"])
+        keys = service.keys_for_client()
         return {
-            "log_key": service.log_key.hex() if service.log_key else "",
+            "log_keys": keys.to_bytes().decode() if keys else "",
             "revoked_media": home.settings.media_keys.revoked(),
         }
 

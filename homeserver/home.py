@@ -54,9 +54,11 @@ from wire import Identity, allowed_signers_line
 
 @dataclass(frozen=True)
 class EndedClients:
-    """What an unpairing has ended. leases: of these services"""
+    """What an unpairing has ended. leases: of these services; log_keys: the services whose logs on
+    media get another key"""
 
     leases: list[str]
+    log_keys: list[str]
 
 
 LEFT_FREE = 320 << 20
@@ -217,13 +219,14 @@ class Home:
             return [self.service(name) for name in known if not names or name in names]
 
     def end_clients(self, doors: Collection[int] = ()) -> EndedClients:
-        """End all leases, and what replicas ask that came through these doors. A holder that is
-        still paired claims its service again by its next request."""
+        """End all leases, end what replicas ask that came through these doors, and change the keys
+        of logs. A holder that is still paired claims its service again by its next request."""
         self._calls.end_guests_of(doors)
         held = [service for service in self.services() if service.lease.holder]
         for service in held:
             service.lease.end()
-        return EndedClients(leases=[service.name for service in held])
+        changed = [service.name for service in self.services() if service.change_log_key()]
+        return EndedClients(leases=[service.name for service in held], log_keys=changed)
 
     @cached_property
     def offer(self) -> HostOffer:

@@ -38,6 +38,8 @@ class HomeSettings:
     keep_yearly:       the same for years
     checkpoint_days:   so long a checkpoint is used where home cannot be asked, as on a stick that
         was found again; 0: for ever
+    log_key_days:      after so many days logs on media get another key, and what was written under
+        the one before counts for as long again; 0: only `media rotate` and `unpair` change it
     driver:            what makes the machines: `qemu`, `libvirt`, or `auto`, which takes libvirt
         where its daemon answers and has just started a small machine, and says which it takes
     threads:           requests answered at once
@@ -75,6 +77,7 @@ class HomeSettings:
     keep_monthly: int = 0
     keep_yearly: int = 0
     checkpoint_days: int = 180
+    log_key_days: int = 30
     driver: Literal["auto", "qemu", "libvirt"] = "auto"
     threads: int = 16
     boot_seconds: float = 300.0
@@ -96,7 +99,7 @@ class HomeSettings:
         require_numbers(
             self,
             positive=(*positive, "lease_seconds", "share_lease_seconds"),
-            not_negative=("unpacked_mib", "checkpoint_days"),
+            not_negative=("unpacked_mib", "checkpoint_days", "log_key_days"),
         )
         _ = self.policy, self.machine  # their numbers are checked
         for name in self.uplink:

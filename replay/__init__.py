@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         encode_responses,
         responses_in,
     )
-    from replay.chain import KEY_SIZE, OperationsDoubtful, kept_key
+    from replay.chain import KeyRing, LogKey, OperationsDoubtful, kept_keys
     from replay.channel import (
         AgentChannel,
         AgentFailed,
@@ -89,7 +89,6 @@ else:
 __all__ = [
     "BROKEN_OFF",
     "EGRESS_PORT",
-    "KEY_SIZE",
     "MAX_PAYLOAD",
     "UPLOAD_PIECE_BYTES",
     "Adapter",
@@ -105,11 +104,13 @@ __all__ = [
     "Cause",
     "Durability",
     "Guard",
+    "KeyRing",
     "Log",
     "LogBusy",
     "LogCorrupt",
     "LogFull",
     "LogGone",
+    "LogKey",
     "LogReadOnly",
     "LogState",
     "LogUnsupported",
@@ -144,7 +145,7 @@ __all__ = [
     "explain",
     "first_difference",
     "first_piece",
-    "kept_key",
+    "kept_keys",
     "logs_in",
     "piece_flags",
     "remove_log",

@@ -14,7 +14,7 @@ does not count as logged, and `durable` says what is on the medium.
 The torn end that a crash leaves is cleared by `Log.open`. Damage with valid records after it is
 LogCorrupt. Damage of the very last record cannot be told from a torn end: `torn` reports both.
 
-Records are sealed under the log's key (replay/chain.py). What somebody else wrote is read all the
+Records are sealed under the log's keys (replay/chain.py). What somebody else wrote is read all the
 same, and `doubtful` says what that is: what follows from it is for the caller to decide.
 """
 
@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from replay.chain import SEAL_SIZE, TRAILER_SIZE, UNSEALED, encode_trailer, seal
+from replay.chain import SEAL_SIZE, TRAILER_SIZE, UNSEALED, KeyRing, encode_trailer, seal
 from replay.durability import Durability
 from replay.operations import Operation, OperationGap, RecordInvalid
 from replay.secrecy import conceal, opens, reveal
@@ -43,8 +43,10 @@ from replay.segments import (
     LogCorrupt,
     LogReadOnly,
     MediaError,
+    Sealing,
     Segment,
     clear,
+    encode_header,
     media_error,
     on_media,
     remove,
@@ -102,16 +104,17 @@ class Log:
         segments: list[Segment],
         durability: Durability,
         segment_bytes: int,
-        key: bytes | None,
+        keys: KeyRing | None,
         secret: bytes | None,
     ) -> None:
         """Not for callers: see `open`."""
         self.path = path
         self.torn: TornEnd | None = None
-        self.doubtful = _doubtful(segments, chained=key is not None)
-        """The operations that the log had when it was opened and nobody with the key wrote, or with
-        the secret where there is no key."""
-        self._key = key
+        self.doubtful = _doubtful(segments, keys)
+        """The operations that the log had when it was opened, and that no key that counts now has
+        sealed; without keys, those that the secret does not open."""
+        self._keys = keys
+        self._sealing = Sealing.by(keys)
         self._secret = secret
         self._segments = segments
         self._durability = durability
@@ -138,12 +141,12 @@ class Log:
         interval_s: float = 1.0,
         segment_bytes: int = SEGMENT_BYTES,
         read_only: bool = False,
-        key: bytes | None = None,
+        keys: KeyRing | None = None,
         secret: bytes | None = None,
     ) -> Log:
         """The log at a path, whose folder is made if need be; `after`: where a new log starts.
 
-        key: 32 bytes, which seal what is appended.
+        keys: the current one seals what is appended.
         secret: 32 bytes, under which operations are concealed there; without one they are in clear.
         Without either nothing is doubtful. A doubtful one that is in clear is read as it stands.
         read_only: changes nothing, not even a torn end, and takes no lock; append raises
@@ -155,10 +158,10 @@ class Log:
                 _make_folder(path.parent)
             lock_fd = -1 if read_only else _lock(path)
             try:
-                segments, torn = _load(path, key, secret, repair=not read_only)
+                segments, torn = _load(path, keys, secret, repair=not read_only)
                 if not segments and not read_only:
-                    segments = [_fresh(path, after, segment_bytes)]
-                log = cls(path, segments, durability, segment_bytes, key, secret)
+                    segments = [_fresh(path, after, segment_bytes, Sealing.by(keys))]
+                log = cls(path, segments, durability, segment_bytes, keys, secret)
                 log.torn = torn
                 log._lock_fd = lock_fd
                 if not read_only:
@@ -215,7 +218,9 @@ class Log:
                     f"cannot log in {self.path}", number=operation.number, last=self._last
                 )
             kept = conceal(self._secret, operation) if self._secret else operation
-            if self._segments[-1].full(kept.record_size, self._segment_bytes):
+            if self._segments[-1].epoch != self._sealing.epoch:
+                self._begin_epoch(kept.record_size)
+            elif self._segments[-1].full(kept.record_size, self._segment_bytes):
                 self._roll(kept.record_size)
             sealed = self._write(kept)
             with self._lock:
@@ -224,6 +229,15 @@ class Log:
                 if self._durability == "each":
                     self._durable = operation.number
                 self._remember(operation)
+
+    def vouch(self) -> None:
+        """Let the current key vouch for all operations that the log has, which the caller knows to
+        be the service's. From then on they count though an earlier key has sealed them. Without
+        keys, do nothing. Raises LogFull, LogReadOnly, LogGone, StateError."""
+        with self._append_lock:
+            self._check_writable()
+            if self._keys and not _vouches(self._segments[-1], self._sealing.epoch):
+                self._begin_epoch(0)
 
     def sync(self) -> None:
         """Everything appended so far is on the medium on return. Raises as append does."""
@@ -288,7 +302,7 @@ class Log:
             with on_media(f"cannot start operation log {self.path} anew"):
                 for old in self._segments:
                     remove(old.path)
-                made = _fresh(self.path, base, self._segment_bytes)
+                made = _fresh(self.path, base, self._segment_bytes, self._sealing)
                 self._use(made)
             with self._lock:
                 self._segments = [made]
@@ -363,7 +377,7 @@ class Log:
         segment = self._segments[-1]
         end = segment.end
         record = operation.encode()
-        sealed = seal(self._key, segment.seal, record)
+        sealed = seal(self._sealing.key, segment.seal, record)
         left = memoryview(record + encode_trailer(sealed))
         stop = end + len(left)
         try:
@@ -403,10 +417,28 @@ class Log:
         with on_media(f"cannot start a segment of {self.path}"):
             size = max(self._segment_bytes, SEGMENT_HEADER_SIZE + record_size + TRAILER_SIZE)
             before = self._segments[-1].seal
-            write_segment(path, first, 0, before, size=size)
-            self._use(segment := Segment(path, first, before=before, seal=before))
+            sealing = self._sealing
+            write_segment(path, first, 0, before, size=size, sealing=sealing)
+            segment = Segment(path, first, before=before, seal=before, epoch=sealing.epoch)
+            segment.sealed = sealing.key is not None
+            self._use(segment)
         with self._lock:
             self._segments = [*self._segments, segment]
+
+    def _begin_epoch(self, record_size: int) -> None:
+        """Goes on under the current key: in a new segment, or in the last one if it has no
+        operations, whose header is within one sector."""
+        last = self._segments[-1]
+        if last.offsets:
+            self._roll(record_size)
+            return
+        flags = BASE if last.base else 0
+        header = encode_header(last.first, flags, last.before, self._sealing)
+        with on_media(f"cannot change the key of {self.path}"):
+            os.pwrite(self._fd, header, 0)
+            os.fdatasync(self._fd)
+        last.epoch, last.sealed = self._sealing.epoch, self._sealing.key is not None
+        last.end = SEGMENT_HEADER_SIZE
 
     def _use(self, segment: Segment) -> None:
         fd = open_regular(segment.path, os.O_WRONLY)
@@ -421,7 +453,7 @@ class Log:
                 return self._segments[index:]
             if segment.first < first <= segment.last:
                 return [self._split(segment, first), *self._segments[index + 1 :]]
-        return [_fresh(self.path, upto, self._segment_bytes)]
+        return [_fresh(self.path, upto, self._segment_bytes, self._sealing)]
 
     def _drop(self, old: list[Segment], kept: list[Segment]) -> None:
         """Forgets segments, the oldest first, so that a crash leaves no hole."""
@@ -440,10 +472,13 @@ class Log:
             file.seek(offset - TRAILER_SIZE)
             before = file.read(TRAILER_SIZE)[:SEAL_SIZE]
             records = file.read(segment.end - offset)
+        sealing = Sealing.by(self._keys, segment.epoch)
         made = Segment(segment_path(self.path, first), first, base=True, before=before)
+        made.epoch, made.sealed = sealing.epoch, sealing.key is not None
         for number in range(first, segment.last + 1):
             made.add(segment.extent(OperationNumber(number))[1], segment.seal)
-        write_segment(made.path, first, BASE, before, records, size=self._segment_bytes)
+        size = self._segment_bytes
+        write_segment(made.path, first, BASE, before, records, size=size, sealing=sealing)
         return made
 
     def _start_flusher(self, interval_s: float) -> None:
@@ -508,12 +543,13 @@ def _make_folder(folder: Path) -> None:
         sync_folder(path)
 
 
-def _fresh(log: Path, after: OperationNumber, size: int) -> Segment:
+def _fresh(log: Path, after: OperationNumber, size: int, sealing: Sealing) -> Segment:
     """Makes an empty segment of `size` bytes that a log starts with."""
     first = OperationNumber(after + 1)
     path = segment_path(log, first)
-    write_segment(path, first, BASE, UNSEALED, size=size)
-    return Segment(path, first, base=True)
+    write_segment(path, first, BASE, UNSEALED, size=size, sealing=sealing)
+    known = sealing.key is not None
+    return Segment(path, first, base=True, epoch=sealing.epoch, sealed=known)
 
 
 def _lock(log: Path) -> int:
@@ -543,17 +579,40 @@ def _let_go(fd: int) -> None:
             os.close(fd)
 
 
-def _doubtful(segments: list[Segment], *, chained: bool) -> frozenset[OperationNumber]:
-    """The operations that are not known, or with a chain not sealed behind those before them."""
+def _doubtful(segments: list[Segment], keys: KeyRing | None) -> frozenset[OperationNumber]:
+    """The operations that do not count. With keys: those without their seal, those that do not
+    follow the ones before them, and those under a key that no longer counts, unless a later
+    segment vouches for them. A seal of such a key proves only that a record belongs to the seals
+    after it: a wrong seal binds no record before it."""
     strange = {number for segment in segments for number in segment.doubtful}
+    if keys is None:
+        return frozenset(strange)
     for before, segment in pairwise(segments):
-        if chained and segment.offsets and segment.before != before.seal:
+        if segment.offsets and segment.before != before.seal:
             strange.add(segment.first)
+    wanted: bytes | None = None  # the seal for whose record a later segment vouches
+    for segment in reversed(segments):
+        if wanted is not None and wanted == segment.seal:
+            unbound = max(segment.doubtful, default=segment.first - 1)
+            strange.update(map(OperationNumber, range(segment.first, unbound + 1)))
+            wanted = None if segment.doubtful else segment.before
+        elif keys.trusts(segment.epoch):
+            wanted = segment.before if _vouches(segment, segment.epoch) else None
+        else:
+            strange.update(map(OperationNumber, range(segment.first, segment.last + 1)))
+            wanted = None
     return frozenset(strange)
 
 
+def _vouches(segment: Segment, epoch: int) -> bool:
+    """Whether the key of that epoch has sealed that the segment follows the one before it: in its
+    header, or with its first operation."""
+    by_record = bool(segment.offsets) and segment.first not in segment.doubtful
+    return segment.epoch == epoch > 0 and (segment.sealed or by_record)
+
+
 def _load(
-    log: Path, key: bytes | None, secret: bytes | None, *, repair: bool
+    log: Path, keys: KeyRing | None, secret: bytes | None, *, repair: bool
 ) -> tuple[list[Segment], TornEnd | None]:
     """Reads the segments from the newest back to the base; repair: and cleans up behind a crash."""
     paths = segment_paths(log)
@@ -561,7 +620,7 @@ def _load(
     leftovers: list[Path] = []
     torn: TornEnd | None = None
     while paths and not (segments and segments[0].base):
-        segment, fault = scan_segment(paths.pop(), key, secret)
+        segment, fault = scan_segment(paths.pop(), keys, secret)
         if segment.void:
             leftovers.append(segment.path)
             continue

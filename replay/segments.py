@@ -4,14 +4,16 @@
 
 offset size
  0     8   magic, "SATCHLOG"
- 8     4   version, 4; 3 had no seals, 2 was renamed when it was made, 1 had no room at its end
+ 8     4   version, 5; 4 had no epoch and no seal of the header, and is read too; 3 had no seals,
+           2 was renamed when it was made, 1 had no room at its end
 12     4   flags; bit 0 (BASE): everything before `first` was cut, older segments are leftovers
            bit 1 (VOID): the segment does not count, it is being made or was cut away
 16     8   number of the first operation, which is also the file's name
 24    32   seal of the record before the first; zeros where the log begins (replay/chain.py)
-56     4   0
+56     4   epoch of the key that seals; 0: none
 60     4   CRC-32 (zlib) of bytes 0 to 59
-64         records (replay/operations.py), each followed by its seal (32) and the CRC-32 of that (4)
+64    36   seal of bytes 0 to 63 as of a record, and its CRC-32; not in version 4
+100        records (replay/operations.py), each followed by its seal (32) and the CRC-32 of that (4)
            zeros: room for more records, until the end of the file; there may be none
 
 The room is there from the beginning, so that an append changes a file's content and nothing else:
@@ -36,7 +38,7 @@ from dataclasses import dataclass, field
 from io import FileIO, RawIOBase
 from pathlib import Path
 
-from replay.chain import TRAILER_SIZE, UNSEALED, decode_trailer, seal
+from replay.chain import TRAILER_SIZE, UNSEALED, KeyRing, decode_trailer, encode_trailer, seal
 from replay.operations import (
     MAX_PAYLOAD,
     RECORD_HEADER_SIZE,
@@ -58,8 +60,14 @@ from satchel.files import open_regular
 from satchel.ids import OperationNumber
 
 SEGMENT_MAGIC = b"SATCHLOG"
-SEGMENT_VERSION = 4
-SEGMENT_HEADER_SIZE = 64
+SEGMENT_VERSION = 5
+SEGMENT_HEADER_SIZE = 64 + TRAILER_SIZE
+"""Bytes before the first record, with the seal of the header."""
+
+PLAIN_HEADER_SIZE = 64
+"""Of version 4, whose segments have the key of the first epoch."""
+
+_PLAIN = 4
 BASE = 1
 VOID = 2
 
@@ -132,7 +140,8 @@ class Segment:
     """What is known of one file: where each of its operations starts, whether it was cut away.
 
     before, seal: of the record before its first one, and of its last one
-    doubtful: the operations whose seals are not by the log's key, or that its secret does not open
+    epoch: of the key that seals; sealed: its header has the seal of that key
+    doubtful: the operations whose seals are not by that key, or that the log's secret does not open
     Not thread-safe; the log's lock guards it.
     """
 
@@ -146,6 +155,8 @@ class Segment:
     offsets: array[int] = field(default_factory=lambda: array("Q"))
     end: int = SEGMENT_HEADER_SIZE
     cut: bool = False
+    epoch: int = 0
+    sealed: bool = False
 
     @property
     def last(self) -> OperationNumber:
@@ -204,20 +215,45 @@ def _first(path: Path) -> int:
     return int(named[2]) if named else 0
 
 
-def encode_header(first: int, flags: int, before: bytes = UNSEALED) -> bytes:
-    """The 64 bytes that a segment starts with. before: the seal of the record before the first."""
-    fields = _FIELDS.pack(SEGMENT_MAGIC, SEGMENT_VERSION, flags, first, before, 0)
-    return fields + _CRC.pack(zlib.crc32(fields))
+@dataclass(frozen=True)
+class Sealing:
+    """The key of a segment, None if it is unknown, and its epoch."""
+
+    epoch: int = 0
+    key: bytes | None = None
+
+    @classmethod
+    def by(cls, keys: KeyRing | None, epoch: int | None = None) -> Sealing:
+        """Return the key of an epoch; by default the current key of the ring."""
+        if epoch is None:
+            epoch = keys.current.epoch if keys else 0
+        return cls(epoch, keys.key(epoch) if keys else None)
+
+
+def encode_header(
+    first: int, flags: int, before: bytes = UNSEALED, sealing: Sealing = Sealing()
+) -> bytes:
+    """The bytes that a segment starts with. before: the seal of the record before the first."""
+    fields = _FIELDS.pack(SEGMENT_MAGIC, SEGMENT_VERSION, flags, first, before, sealing.epoch)
+    header = fields + _CRC.pack(zlib.crc32(fields))
+    return header + encode_trailer(seal(sealing.key, before, header))
 
 
 def write_segment(
-    path: Path, first: int, flags: int, before: bytes, records: bytes = b"", *, size: int
+    path: Path,
+    first: int,
+    flags: int,
+    before: bytes,
+    records: bytes = b"",
+    *,
+    size: int,
+    sealing: Sealing,
 ) -> None:
     """Makes a segment of at least `size` bytes that is there whole or not at all, durably; on a
     full medium, one without room. `records` with their seals, `before` as in `encode_header`.
     OSError if it cannot."""
     remove(path)
-    content = encode_header(first, flags | VOID, before) + records
+    content = encode_header(first, flags | VOID, before, sealing) + records
     try:
         with path.open("xb", buffering=0) as file:
             try:
@@ -230,7 +266,7 @@ def write_segment(
                 _write_all(file, content)
             sync_folder(path.parent)  # on FAT: the clusters, before the name has them
             os.fsync(file.fileno())
-            os.pwrite(file.fileno(), encode_header(first, flags, before), 0)
+            os.pwrite(file.fileno(), encode_header(first, flags, before, sealing), 0)
             os.fsync(file.fileno())
     except OSError:
         path.unlink(missing_ok=True)
@@ -295,11 +331,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def scan_segment(
-    path: Path, key: bytes | None = None, secret: bytes | None = None
+    path: Path, keys: KeyRing | None = None, secret: bytes | None = None
 ) -> tuple[Segment, Fault | None]:
-    """Reads a whole segment and checks every record, with a key their seals as well.
+    """Reads a whole segment and checks every record, with keys their seals as well.
 
-    Without a key, those are doubtful that the secret does not open: a seal is over what stands
+    Without keys, those are doubtful that the secret does not open: a seal is over what stands
     there, so a right one says that too.
 
     The medium is not trusted: any bytes give a segment and perhaps a fault. Of a void one no record
@@ -315,15 +351,18 @@ def scan_segment(
         return segment, Fault(0, used, why, torn)
     if segment.void:
         return segment, None
+    key = keys.key(segment.epoch) if keys else None
+    segment.sealed = key is not None and _header_sealed(data, segment, key)
     while segment.end < used:
         try:
             operation, sealed = _check_record(data, segment.end, segment.last + 1)
         except RecordInvalid as error:
             torn = not _record_follows(data, segment.end, segment.last + 1)
             return segment, Fault(segment.end, used - segment.end, error.why or error.what, torn)
-        if key is not None:
+        if keys is not None:
             record = data[segment.end : segment.end + operation.record_size]
-            known = hmac.compare_digest(sealed, seal(key, segment.seal, record))
+            wanted = seal(key, segment.seal, record)
+            known = key is not None and hmac.compare_digest(sealed, wanted)
         else:
             known = secret is None or opens(secret, operation)
         if not known:
@@ -344,23 +383,37 @@ def _content(path: Path) -> bytes:
 def _check_header(header: bytes, segment: Segment) -> str:
     # The headers of versions 1 to 3 had 32 bytes.
     earlier = header[28:32] == _CRC.pack(zlib.crc32(header[:28]))
-    if len(header) < SEGMENT_HEADER_SIZE and not earlier:
+    if len(header) < PLAIN_HEADER_SIZE and not earlier:
         return "the segment's header is cut short"
-    whole = header.ljust(SEGMENT_HEADER_SIZE, b"\0")
-    magic, version, flags, first, before, _ = _FIELDS.unpack_from(whole)
+    whole = header.ljust(PLAIN_HEADER_SIZE, b"\0")
+    magic, version, flags, first, before, epoch = _FIELDS.unpack_from(whole)
     (crc,) = _CRC.unpack_from(whole, _FIELDS.size)
     if magic != SEGMENT_MAGIC or not (earlier or crc == zlib.crc32(whole[: _FIELDS.size])):
         return "the segment's header is damaged"
-    if earlier or version != SEGMENT_VERSION:
+    if earlier or version not in (_PLAIN, SEGMENT_VERSION):
         raise LogUnsupported(
             f"cannot read operation log {segment.path}",
-            why=f"it has version {version}, this program reads {SEGMENT_VERSION}",
+            why=f"it has version {version}, this program reads {_PLAIN} and {SEGMENT_VERSION}",
         )
+    trailer = decode_trailer(header[PLAIN_HEADER_SIZE:])
+    if version == SEGMENT_VERSION and trailer is None:
+        return "the seal of the segment's header is damaged"
     if first != segment.first:
         raise LogCorrupt(segment.path, 0, f"it starts with operation {first}", segment.last)
     segment.base, segment.void = bool(flags & BASE), bool(flags & VOID)
     segment.before = segment.seal = before
+    segment.epoch = 1 if version == _PLAIN else epoch
+    segment.end = PLAIN_HEADER_SIZE if version == _PLAIN else SEGMENT_HEADER_SIZE
     return ""
+
+
+def _header_sealed(data: bytes, segment: Segment, key: bytes) -> bool:
+    """Whether the key of its epoch has sealed the header. Headers of version 4 have no seal."""
+    if segment.end == PLAIN_HEADER_SIZE:
+        return False
+    found = decode_trailer(data[PLAIN_HEADER_SIZE:SEGMENT_HEADER_SIZE])
+    wanted = seal(key, segment.before, data[:PLAIN_HEADER_SIZE])
+    return found is not None and hmac.compare_digest(found, wanted)
 
 
 def _check_record(data: bytes, offset: int, number: int) -> tuple[Operation, bytes]:

@@ -214,20 +214,29 @@ def choose(found: list[Candidate], journal: Journal, home: HomeService | None) -
 
 def require_sealed(journal: Journal, after: OperationNumber, home: HomeService | None) -> None:
     """Raises OperationsDoubtful unless each operation behind `after` has the seal of the service's
-    key or is home's as well. Whoever had the medium in hand may have written the others."""
-    doubtful = journal.doubtful(after)
-    if doubtful and home:
+    key or is home's as well. Whoever had the medium in hand may have written the others.
+
+    Doubtful operations that the checkpoint has executed leave the journal, unless home has them:
+    the seals of later operations would vouch for them.
+    """
+    doubtful = journal.doubtful(OperationNumber(0))
+    if not doubtful:
+        return
+    if home:
         try:
             for operation in home.operations(OperationNumber(min(doubtful) - 1)):
                 if operation == journal.get(operation.number):
                     doubtful.discard(operation.number)
         except NotFoundError as error:
             logger.info("home has no history of operation %d: %s", min(doubtful), error)
-    if doubtful and journal.place:
+    later = {number for number in doubtful if number > after}
+    if later and journal.place:
         fix = "`satchel run --accept-log` if you wrote them; at home, `satchel-home media sync"
-        raise OperationsDoubtful(
-            doubtful, journal.place, fix=f"{fix} --doubtful drop` removes them"
-        )
+        raise OperationsDoubtful(later, journal.place, fix=f"{fix} --doubtful drop` removes them")
+    if doubtful:
+        journal.cut(max(doubtful))
+    elif home:
+        journal.vouch()
 
 
 def _lead_on(

@@ -15,6 +15,7 @@ from uuid import UUID
 from replay import (
     MAX_PAYLOAD,
     AnswerPreview,
+    KeyRing,
     LongAnswerStart,
     Operation,
     Response,
@@ -130,10 +131,10 @@ class HomeService:
                 return False
         return True
 
-    def claim(self, *, take_over: bool = False) -> bytes | None:
-        """Hold the service, or go on holding it. The key of its log; None from a home that has none
-        for it. Media that home has revoked are refused here from then on. Raises ConflictError when
-        another client holds it, IntegrityError, OSError."""
+    def claim(self, *, take_over: bool = False) -> KeyRing | None:
+        """Hold the service, or continue to hold it. Return the keys of its log; None for a service
+        without one. Media that home has revoked are refused here from then on. Raises ConflictError
+        when another client holds it, IntegrityError, OSError."""
         lease = {"client": self.client, "take_over": take_over}
         answer = self.link.http.post_json(f"{self._path}/lease", lease, idempotent=True)
         try:
@@ -141,7 +142,8 @@ class HomeService:
             for uuid in sorted(revoked.difference(self._keys.revoked())):
                 logger.warning("home has revoked the medium %s; it is refused from now on", uuid)
                 self._keys.revoke(uuid)
-            return bytes.fromhex(answer["log_key"]) if answer.get("log_key") else None
+            said = str(answer.get("log_keys", ""))
+            return KeyRing.from_bytes(said.encode()) if said else None
         except (AttributeError, TypeError, ValueError) as error:
             raise IntegrityError("home's answer is not a lease", why=str(error)) from None
 

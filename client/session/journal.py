@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from replay import Durability, Log, LogFull, LogGone, LogReadOnly, Operation
+from replay import Durability, KeyRing, Log, LogFull, LogGone, LogReadOnly, Operation
 from satchel.errors import ConflictError, IntegrityError, SatchelError
 from satchel.ids import OperationNumber
 
@@ -67,7 +67,7 @@ class Journal:
 
     path:  where the log is, or None for a stateless service
     spare: where the log goes on when that fails; the same as `path` where there is no media
-    key:   of the service, which seals the log at `path`; None before home has given it to this
+    keys:  of the service, which seal the log at `path`; None before home has given them to this
            client, and for a log on the client's own disk
     secret: that conceals the operations at `path`; None for a log in clear
     """
@@ -77,7 +77,7 @@ class Journal:
         path: Path | None,
         spare: Path | None,
         durability: Durability = "each",
-        key: bytes | None = None,
+        keys: KeyRing | None = None,
         secret: bytes | None = None,
     ) -> None:
         """Raises LogCorrupt, LogBusy, and what the spare place raises when both fail."""
@@ -90,7 +90,7 @@ class Journal:
         self._path = path
         self._spare = spare
         self._durability = durability
-        self._key = key
+        self._keys = keys
         self._secret = secret
         self._doubtful: set[OperationNumber] = set()
         self._log: Log | None = None
@@ -127,6 +127,13 @@ class Journal:
     def doubtful(self, after: OperationNumber) -> set[OperationNumber]:
         """Those behind `after` that were in a log without the seal of the service's key."""
         return {number for number in self._doubtful if after < number <= self.last}
+
+    def vouch(self) -> None:
+        """Let the current key vouch for all operations in the log: the caller knows that they are
+        the service's. Raises as Log.vouch."""
+        with self._writing:
+            if self._log:
+                self._log.vouch()
 
     def get(self, number: OperationNumber) -> Operation | None:
         """That operation, or None when the journal does not have it."""
@@ -258,14 +265,14 @@ class Journal:
     def _open(self, path: Path) -> None:
         try:
             self._log = Log.open(
-                path, durability=self._durability, key=self._key, secret=self._secret
+                path, durability=self._durability, keys=self._keys, secret=self._secret
             )
             self._load(self._log)
         except (LogFull, LogReadOnly, LogGone) as error:
             if self._spare in (None, path):
                 raise
             if Log.exists(path):
-                with Log.open(path, read_only=True, key=self._key, secret=self._secret) as log:
+                with Log.open(path, read_only=True, keys=self._keys, secret=self._secret) as log:
                     self._load(log)
             self._go_on_beside(error)
 

@@ -68,10 +68,10 @@ def compare_logs(
         if media is not None:
             medium = opened.enter_context(Media.open(media, settings.media_keys))
             path, secret = medium.log_path(name), medium.log_secret(name)
-            key = LogKeys(settings.state / "log-keys").get(name)
+            keys = LogKeys(settings.state / "log-keys").get(name)
             if Log.exists(path):
                 log_on_medium = opened.enter_context(
-                    Log.open(path, read_only=not drop, key=key, secret=secret)
+                    Log.open(path, read_only=not drop, keys=keys, secret=secret)
                 )
                 other, last = _Other(home, logged, None), logged
                 reports.append(_compared(log_on_medium, own, other, last, label, drop=drop))

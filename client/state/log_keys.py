@@ -9,7 +9,7 @@ import logging
 from pathlib import Path
 
 from client.state.kept import save
-from replay import KEY_SIZE
+from replay import KeyRing
 from satchel.errors import IntegrityError
 
 logger = logging.getLogger(__name__)
@@ -23,20 +23,17 @@ class LogKeys:
         """`folder` need not exist."""
         self._folder = folder
 
-    def get(self, service: str) -> bytes | None:
-        """The key of a service; None before home was met. Raises OSError."""
+    def get(self, service: str) -> KeyRing | None:
+        """Return the keys of a service; None before home was met. Raises OSError."""
         try:
-            key = (self._folder / service).read_bytes()
+            return KeyRing.from_bytes((self._folder / service).read_bytes())
         except FileNotFoundError:
             return None
-        if len(key) != KEY_SIZE:
-            logger.warning("%s is not a key; home gives another", self._folder / service)
+        except IntegrityError:
+            logger.warning("%s has no keys; home gives others", self._folder / service)
             return None
-        return key
 
-    def keep(self, service: str, key: bytes) -> None:
-        """Durable on return. Raises OSError, IntegrityError for what is no key."""
-        if len(key) != KEY_SIZE:
-            raise IntegrityError("home's answer is not a lease", why=f"a key of {len(key)} bytes")
-        if key != self.get(service):
-            save(self._folder / service, key, mode=0o600)
+    def keep(self, service: str, keys: KeyRing) -> None:
+        """Durable on return. Raises OSError."""
+        if keys != self.get(service):
+            save(self._folder / service, keys.to_bytes(), mode=0o600)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
@@ -183,7 +184,7 @@ def reconcile(
     if not service.record.stateful or not Log.exists(path):
         return 0
     before, beside = service.last_logged, service.shelf.root.parent / "log"
-    with Log.open(path, key=service.log_key, secret=media.log_secret(service.name)) as log:
+    with Log.open(path, keys=service.log_keys, secret=media.log_secret(service.name)) as log:
         parted = first_difference(log, before, service.agrees)
         if parted is not None and doubtful is not UnsealedPolicy.DROP:
             raise OperationsDiffer(
@@ -202,6 +203,8 @@ def reconcile(
         ours = takewhile(lambda one: one.number < stop, log.read(OperationNumber(max(known, 0))))
         while batch := list(islice(ours, RECONCILE_BATCH)):
             service.append(batch)
+        if stop > log.last:
+            _vouch(service, log)
         if doubtful is UnsealedPolicy.DROP and stop <= log.last:
             kept = drop_from(log, OperationNumber(stop), beside)
             logger.warning("%s: operations of the medium were moved to %s", service.name, kept)
@@ -213,6 +216,33 @@ def reconcile(
                 f"what follows them off the medium, into a log in {beside.parent}",
             )
     return service.last_logged - before
+
+
+def _vouch(service: Service, log: Log) -> None:
+    """Let the current key vouch for a log whose operations home has. If a doubtful one is not
+    home's, home's operations take the place of all."""
+    strange = [
+        number
+        for number in sorted(log.doubtful)
+        if service.digest(number) != next(log.read(OperationNumber(number - 1))).digest
+    ]
+    if strange:
+        first = OperationNumber(log.first - 1)
+        log.cut(log.last)
+        log.start_from(first if _has(service, first) else strange[-1])
+        with suppress(OperationsCut):
+            while batch := service.operations(log.last, LEAD_BATCH):
+                for operation in batch:
+                    log.append(operation)
+    log.vouch()
+
+
+def _has(service: Service, after: OperationNumber) -> bool:
+    """Whether home's log leads on from that operation."""
+    try:
+        return bool(service.operations(after, 1))
+    except OperationsCut:
+        return False
 
 
 def refuse_others(media: Media, service: Service) -> None:
@@ -247,7 +277,7 @@ def _write(
     else:
         written = write_part(store, media, signed, budget, progress)
     for service, taken in new:
-        _cut_log(service.name, media, taken.manifest.operation)
+        _cut_log(service, media, taken.manifest.operation)
     return written
 
 
@@ -257,7 +287,7 @@ def _lead_log(service: Service, media: Media, upto: OperationNumber) -> None:
     path = media.log_path(service.name)
     if not service.record.stateful or not Log.exists(path):
         return
-    with Log.open(path, key=service.log_key, secret=media.log_secret(service.name)) as log:
+    with Log.open(path, keys=service.log_keys, secret=media.log_secret(service.name)) as log:
         while log.last < upto:
             try:
                 found = service.operations(log.last, min(LEAD_BATCH, upto - log.last))
@@ -270,11 +300,11 @@ def _lead_log(service: Service, media: Media, upto: OperationNumber) -> None:
                 return
 
 
-def _cut_log(service: str, media: Media, upto: OperationNumber) -> None:
+def _cut_log(service: Service, media: Media, upto: OperationNumber) -> None:
     """Forget the operations on media that every checkpoint of its generations has executed."""
-    path = media.log_path(service)
+    path = media.log_path(service.name)
     if not Log.exists(path):
         return
-    oldest = oldest_on(media, service, upto)
-    with Log.open(path, secret=media.log_secret(service)) as log:
+    oldest = oldest_on(media, service.name, upto)
+    with Log.open(path, keys=service.log_keys, secret=media.log_secret(service.name)) as log:
         log.cut(oldest if log.last >= upto else upto)

@@ -6,7 +6,7 @@ For example, a laptop that could open the stick is lost, and the stick is not. A
 clients that may open it from now on. In this order, so that a crash at any point leaves a medium
 that the key before opens whole, or the new one:
 
-1. operations that only the medium has are logged at home
+1. operations that only the medium has are logged at home; the keys that seal logs change
 2. home keeps the new key, as one that the medium is about to get
 3. each log is copied under the new key, to a name that nobody looks for yet
 4. the file with the new key is written beside the one before: from here on it counts
@@ -27,7 +27,7 @@ from homeserver.media.carry import MediaOfOthers, reconcile, refuse_others
 from homeserver.media.unsealed import UnsealedPolicy
 from homeserver.services.service import Service
 from media import Media, PreviousSeal, Seal, SealKeys, Sign, new_seal
-from replay import Log, remove_log
+from replay import KeyRing, Log, remove_log
 from satchel.errors import UsageError
 from satchel.ids import OperationNumber
 
@@ -66,20 +66,23 @@ def rotate(
             refuse_others(media, service)
             reconcile(service, media, doubtful)
         new = new_seal(public_keys, sign=sign, before=PreviousSeal(media.uuid, media.seal))
+        before = {service.name: service.log_keys for service in services}
+        for service in services:
+            service.change_log_key()
         _forget_abandoned(media, keys, services)
         keys.keep_next(media.uuid, new)
         stateful = [one for one in services if Log.exists(media.log_path(one.name))]
         for service in stateful:
-            old = held.enter_context(_log_of(service, media))
+            old = held.enter_context(_log_of(service, media, before[service.name]))
             _copy_log(service, old, new.seal)
         media.rotate(new, keys)
         _remove_logs(media, new.seal.before, [service.name for service in services])
         return RotationReport(media.uuid, len(new.seal.keys), len(stateful), new.phrase)
 
 
-def _log_of(service: Service, media: Media) -> Log:
+def _log_of(service: Service, media: Media, keys: KeyRing | None) -> Log:
     secret = media.log_secret(service.name)
-    return Log.open(media.log_path(service.name), key=service.log_key, secret=secret)
+    return Log.open(media.log_path(service.name), keys=keys, secret=secret)
 
 
 def _copy_log(service: Service, old: Log, seal: Seal) -> None:
@@ -90,7 +93,7 @@ def _copy_log(service: Service, old: Log, seal: Seal) -> None:
         old.path.with_name(seal.log_name(service.name)),
         after=base,
         durability="off",
-        key=service.log_key,
+        keys=service.log_keys,
         secret=seal.log_secret(service.name),
     ) as new:
         for found in old.read(base):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from client.session.journal import BATCH_BYTES, Journal, JournalGap, JournalParted
-from replay import Log, LogBusy, LogCorrupt, LogFull, LogGone, Operation
+from replay import KeyRing, Log, LogBusy, LogCorrupt, LogFull, LogGone, Operation
 from satchel.ids import OperationNumber
 from tests.client.places import Places
 from tests.scripted import operation
@@ -225,13 +225,13 @@ def test_a_spare_log_that_leaves_a_hole_is_refused_and_let_go(
 
 
 def test_operations_that_nobody_with_the_key_wrote_are_doubtful(places: Places) -> None:
-    sealed = Journal(places.media, places.spare, key=b"k" * 32)
+    sealed = Journal(places.media, places.spare, keys=KeyRing.from_bytes(b"k" * 32))
     add(sealed, 1)
     sealed.close()
     journal = places.journal()
     add(journal, 3)
     journal.close()
-    again = Journal(places.media, places.spare, key=b"k" * 32)
+    again = Journal(places.media, places.spare, keys=KeyRing.from_bytes(b"k" * 32))
     doubtful = again.doubtful(number(0))
     assert doubtful
     assert again.last in doubtful

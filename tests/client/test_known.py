@@ -19,7 +19,7 @@ from client.state.last_seen import (
 )
 from client.state.log_keys import LogKeys
 from images import Freshness, Manifest
-from satchel.errors import IntegrityError
+from replay import KeyRing, LogKey
 from satchel.ids import CheckpointId, OperationNumber
 from tests.images.test_manifest import manifest as plain
 
@@ -37,9 +37,10 @@ def test_golden_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "copies" / "kept").read_bytes() == b"0f3c9a5be1d27c44+\n"
     copies.put("kept", KnownCopy(CheckpointId("0f3c9a5be1d27c44"), led_on=False))
     assert (tmp_path / "copies" / "kept").read_bytes() == b"0f3c9a5be1d27c44\n"
-    LogKeys(tmp_path / "keys").keep("notes", KEY)
+    keys = KeyRing((LogKey(1, KEY, DAYS[0]),))
+    LogKeys(tmp_path / "keys").keep("notes", keys)
     kept = tmp_path / "keys" / "notes"
-    assert kept.read_bytes() == KEY
+    assert kept.read_bytes() == keys.to_bytes()
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
 
@@ -114,7 +115,10 @@ def test_what_is_damaged_is_not_there(tmp_path: Path, damaged: bytes) -> None:
     assert LatestCopies(tmp_path).get("notes") is None
 
 
-def test_a_key_of_another_size_is_none(tmp_path: Path) -> None:
-    with pytest.raises(IntegrityError, match="7 bytes"):
-        LogKeys(tmp_path).keep("notes", KEY[:7])
+def test_the_key_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_bytes(KEY)
+    keys = LogKeys(tmp_path).get("notes")
+    assert keys
+    assert (keys.current.epoch, keys.current.key) == (1, KEY)
+    (tmp_path / "notes").write_bytes(KEY[:7])
     assert LogKeys(tmp_path).get("notes") is None

@@ -4,7 +4,7 @@
 
 from pathlib import Path
 
-from replay import Log, Operation
+from replay import KeyRing, Log, LogKey, Operation
 from satchel.ids import OperationNumber
 
 
@@ -14,9 +14,15 @@ def operation(number: int) -> Operation:
     return Operation(OperationNumber(number), number * 1000, number * 7, payload)
 
 
+def ring(key: bytes | None, epoch: int = 1) -> KeyRing | None:
+    """Keys with that one alone."""
+    made = "2026-11-21T05:00:00.000000+00:00"
+    return KeyRing((LogKey(epoch, key, made),)) if key else None
+
+
 def filled(path: Path, count: int, key: bytes | None = None) -> Log:
     """A log with operations 1 to `count`, about five to a segment."""
-    log = Log.open(path, segment_bytes=600, key=key)
+    log = Log.open(path, segment_bytes=600, keys=ring(key))
     for number in range(1, count + 1):
         log.append(operation(number))
     return log

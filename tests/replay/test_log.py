@@ -22,13 +22,16 @@ from replay import (
 )
 from satchel.errors import StateError
 from satchel.ids import OperationNumber
-from tests.replay.logs import content, files, filled, operation
+from tests.replay.logs import content, files, filled, operation, ring
 from tests.waiting import eventually
 
 GOLDEN_HEADER = bytes.fromhex(
-    "53415443484c4f47 04000000 01000000 0100000000000000" + "00" * 32 + "00000000"
+    "53415443484c4f47 05000000 01000000 0100000000000000" + "00" * 32 + "01000000"
 )
 GOLDEN_KEY = bytes(range(32))
+GOLDEN_HEADER_SEAL = bytes.fromhex(
+    "51d14074d196f8a9dc1fa54133b5b4431d81d9f5b23664ccedbf0d418699a6dd"
+)
 GOLDEN_SEAL = bytes.fromhex("de3d3e254af981ecb06696764359f1fa8f3d4275f59a6e95b059f006b2e98897")
 
 
@@ -37,10 +40,11 @@ def number(value: int) -> OperationNumber:
 
 
 def test_golden_bytes(tmp_path: Path) -> None:
-    with Log.open(tmp_path / "log", key=GOLDEN_KEY) as log:
+    with Log.open(tmp_path / "log", keys=ring(GOLDEN_KEY)) as log:
         log.append(Operation(number(1), 2, 3, b"hello"))
     record = struct.pack("<4sIQQQI", b"SATO", 5, 1, 2, 3, zlib.crc32(b"hello"))
     expected = GOLDEN_HEADER + struct.pack("<I", zlib.crc32(GOLDEN_HEADER))
+    expected += GOLDEN_HEADER_SEAL + struct.pack("<I", zlib.crc32(GOLDEN_HEADER_SEAL))
     expected += record + struct.pack("<I", zlib.crc32(record)) + b"hello"
     expected += GOLDEN_SEAL + struct.pack("<I", zlib.crc32(GOLDEN_SEAL))
     assert (tmp_path / "log-00000001.log").read_bytes() == expected.ljust(1 << 20, b"\0")
@@ -222,9 +226,9 @@ def test_readers_and_a_writer_that_cuts(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     filled(tmp_path / "log", 0).close()
     header = bytearray((tmp_path / "log-00000001.log").read_bytes()[:60])
-    header[8] = 5
+    header[8] = 6
     (tmp_path / "log-00000001.log").write_bytes(header + struct.pack("<I", zlib.crc32(header)))
-    with pytest.raises(LogUnsupported, match="version 5"):
+    with pytest.raises(LogUnsupported, match="version 6"):
         Log.open(tmp_path / "log")
     assert files(tmp_path / "log") == ["log-00000001.log"]
 
