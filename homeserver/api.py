@@ -107,14 +107,12 @@ def home_app(
     bound_json(app)
     app.before_request(_bound_door)
     works = works or Jobs()
-    app.register_blueprint(_chunks(home))
-    app.register_blueprint(_services(home))
-    app.register_blueprint(_operations(home, works))
-    app.register_blueprint(_checkpoints(home, works))
-    app.register_blueprint(_upkeep(home, works))
-    app.register_blueprint(_works(works))
-    app.register_blueprint(carried_routes(home))
-    app.register_blueprint(clients_routes(home, shares, edges))
+    for routes in (
+        *(_chunks(home), _services(home), _operations(home, works), _checkpoints(home, works)),
+        *(_upkeep(home, works), _works(works), carried_routes(home)),
+        clients_routes(home, shares, edges),
+    ):
+        app.register_blueprint(routes)
 
     @app.get("/v1/status")
     def status() -> Any:
@@ -346,9 +344,8 @@ def _operations(home: Home, works: Jobs) -> flask.Blueprint:
         """Client, take_over."""
         service = home.service(name)
         service.lease.claim(fields["client"], take_over=fields["take_over"])
-        keys = service.keys_for_client()
         return {
-            "log_keys": keys.to_bytes().decode() if keys else "",
+            "log_keys": service.log_keys.for_client(),
             "revoked_media": home.settings.media_keys.revoked(),
         }
 

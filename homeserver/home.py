@@ -225,7 +225,7 @@ class Home:
         held = [service for service in self.services() if service.lease.holder]
         for service in held:
             service.lease.end()
-        changed = [service.name for service in self.services() if service.change_log_key()]
+        changed = [service.name for service in self.services() if service.log_keys.change()]
         return EndedClients(leases=[service.name for service in held], log_keys=changed)
 
     @cached_property

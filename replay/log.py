@@ -29,16 +29,16 @@ import os
 import threading
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
-from replay.chain import SEAL_SIZE, TRAILER_SIZE, UNSEALED, KeyRing, encode_trailer, seal
+from replay.chain import SEAL_SIZE, TRAILER_SIZE, KeyRing, encode_trailer, seal
 from replay.durability import Durability
 from replay.operations import Operation, OperationGap, RecordInvalid
 from replay.secrecy import conceal, opens, reveal
 from replay.segments import (
     BASE,
     SEGMENT_HEADER_SIZE,
+    VOUCHER,
     Fault,
     LogCorrupt,
     LogReadOnly,
@@ -47,15 +47,17 @@ from replay.segments import (
     Segment,
     clear,
     encode_header,
+    fresh_segment,
+    make_log_folder,
     media_error,
     on_media,
     remove,
     scan_segment,
     segment_path,
     segment_paths,
-    sync_folder,
     write_segment,
 )
+from replay.vouching import doubtful_in, lacks_voucher
 from satchel.errors import ConflictError, NotFoundError, SatchelError, StateError
 from satchel.files import open_regular
 from satchel.ids import OperationNumber
@@ -110,9 +112,10 @@ class Log:
         """Not for callers: see `open`."""
         self.path = path
         self.torn: TornEnd | None = None
-        self.doubtful = _doubtful(segments, keys)
+        self.doubtful = doubtful_in(segments, keys)
         """The operations that the log had when it was opened, and that no key that counts now has
         sealed; without keys, those that the secret does not open."""
+        self._unsure = set(self.doubtful)  # nothing that is written vouches for these
         self._keys = keys
         self._sealing = Sealing.by(keys)
         self._secret = secret
@@ -155,12 +158,12 @@ class Log:
         """
         with on_media(f"cannot open operation log {path}"):
             if not read_only:
-                _make_folder(path.parent)
+                make_log_folder(path.parent)
             lock_fd = -1 if read_only else _lock(path)
             try:
                 segments, torn = _load(path, keys, secret, repair=not read_only)
                 if not segments and not read_only:
-                    segments = [_fresh(path, after, segment_bytes, Sealing.by(keys))]
+                    segments = [fresh_segment(path, after, segment_bytes, Sealing.by(keys))]
                 log = cls(path, segments, durability, segment_bytes, keys, secret)
                 log.torn = torn
                 log._lock_fd = lock_fd
@@ -236,7 +239,8 @@ class Log:
         keys, do nothing. Raises LogFull, LogReadOnly, LogGone, StateError."""
         with self._append_lock:
             self._check_writable()
-            if self._keys and not _vouches(self._segments[-1], self._sealing.epoch):
+            self._unsure.clear()
+            if self._keys and lacks_voucher(self._segments, self._sealing.epoch):
                 self._begin_epoch(0)
 
     def sync(self) -> None:
@@ -272,6 +276,7 @@ class Log:
             self._check_writable()
             with on_media(f"cannot cut operation log {self.path}"):
                 # Whole segments go first: on a full medium that makes room for the rest.
+                self._unsure = {number for number in self._unsure if number > upto}
                 whole = [s for s in self._segments[:-1] if s.last <= upto]
                 self._drop(whole, self._segments[len(whole) :])
                 if upto < self._segments[0].first:
@@ -302,7 +307,7 @@ class Log:
             with on_media(f"cannot start operation log {self.path} anew"):
                 for old in self._segments:
                     remove(old.path)
-                made = _fresh(self.path, base, self._segment_bytes, self._sealing)
+                made = fresh_segment(self.path, base, self._segment_bytes, self._sealing)
                 self._use(made)
             with self._lock:
                 self._segments = [made]
@@ -416,12 +421,10 @@ class Log:
         path = segment_path(self.path, first)
         with on_media(f"cannot start a segment of {self.path}"):
             size = max(self._segment_bytes, SEGMENT_HEADER_SIZE + record_size + TRAILER_SIZE)
-            before = self._segments[-1].seal
-            sealing = self._sealing
-            write_segment(path, first, 0, before, size=size, sealing=sealing)
-            segment = Segment(path, first, before=before, seal=before, epoch=sealing.epoch)
-            segment.sealed = sealing.key is not None
-            self._use(segment)
+            before, flags = self._segments[-1].seal, 0 if self._unsure else VOUCHER
+            write_segment(path, first, flags, before, size=size, sealing=self._sealing)
+            self._use(segment := Segment(path, first, before=before, seal=before))
+            segment.sealed_by(self._sealing, flags)
         with self._lock:
             self._segments = [*self._segments, segment]
 
@@ -432,13 +435,12 @@ class Log:
         if last.offsets:
             self._roll(record_size)
             return
-        flags = BASE if last.base else 0
+        flags = (BASE if last.base else 0) | (0 if self._unsure else VOUCHER)
         header = encode_header(last.first, flags, last.before, self._sealing)
         with on_media(f"cannot change the key of {self.path}"):
             os.pwrite(self._fd, header, 0)
             os.fdatasync(self._fd)
-        last.epoch, last.sealed = self._sealing.epoch, self._sealing.key is not None
-        last.end = SEGMENT_HEADER_SIZE
+        last.sealed_by(self._sealing, flags)
 
     def _use(self, segment: Segment) -> None:
         fd = open_regular(segment.path, os.O_WRONLY)
@@ -453,7 +455,7 @@ class Log:
                 return self._segments[index:]
             if segment.first < first <= segment.last:
                 return [self._split(segment, first), *self._segments[index + 1 :]]
-        return [_fresh(self.path, upto, self._segment_bytes, self._sealing)]
+        return [fresh_segment(self.path, upto, self._segment_bytes, self._sealing)]
 
     def _drop(self, old: list[Segment], kept: list[Segment]) -> None:
         """Forgets segments, the oldest first, so that a crash leaves no hole."""
@@ -474,7 +476,7 @@ class Log:
             records = file.read(segment.end - offset)
         sealing = Sealing.by(self._keys, segment.epoch)
         made = Segment(segment_path(self.path, first), first, base=True, before=before)
-        made.epoch, made.sealed = sealing.epoch, sealing.key is not None
+        made.sealed_by(sealing, BASE)
         for number in range(first, segment.last + 1):
             made.add(segment.extent(OperationNumber(number))[1], segment.seal)
         size = self._segment_bytes
@@ -533,25 +535,6 @@ class _SegmentReader:
         return operation
 
 
-def _make_folder(folder: Path) -> None:
-    """The folder and those above it are durable on return, also where one that was killed has made
-    them: without a journal, a file system may lose the name of a folder with what is in it."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    above = dict.fromkeys([*(path.parent for path in missing), *list(folder.parents)[:2]])
-    for path in above:
-        sync_folder(path)
-
-
-def _fresh(log: Path, after: OperationNumber, size: int, sealing: Sealing) -> Segment:
-    """Makes an empty segment of `size` bytes that a log starts with."""
-    first = OperationNumber(after + 1)
-    path = segment_path(log, first)
-    write_segment(path, first, BASE, UNSEALED, size=size, sealing=sealing)
-    known = sealing.key is not None
-    return Segment(path, first, base=True, epoch=sealing.epoch, sealed=known)
-
-
 def _lock(log: Path) -> int:
     """A descriptor that holds the log. On a file system without locks nothing is held."""
     fd = open_regular(log.with_name(f"{log.name}.lock"), os.O_RDWR | os.O_CREAT)
@@ -577,38 +560,6 @@ def _let_go(fd: int) -> None:
     if fd >= 0:
         with contextlib.suppress(OSError):
             os.close(fd)
-
-
-def _doubtful(segments: list[Segment], keys: KeyRing | None) -> frozenset[OperationNumber]:
-    """The operations that do not count. With keys: those without their seal, those that do not
-    follow the ones before them, and those under a key that no longer counts, unless a later
-    segment vouches for them. A seal of such a key proves only that a record belongs to the seals
-    after it: a wrong seal binds no record before it."""
-    strange = {number for segment in segments for number in segment.doubtful}
-    if keys is None:
-        return frozenset(strange)
-    for before, segment in pairwise(segments):
-        if segment.offsets and segment.before != before.seal:
-            strange.add(segment.first)
-    wanted: bytes | None = None  # the seal for whose record a later segment vouches
-    for segment in reversed(segments):
-        if wanted is not None and wanted == segment.seal:
-            unbound = max(segment.doubtful, default=segment.first - 1)
-            strange.update(map(OperationNumber, range(segment.first, unbound + 1)))
-            wanted = None if segment.doubtful else segment.before
-        elif keys.trusts(segment.epoch):
-            wanted = segment.before if _vouches(segment, segment.epoch) else None
-        else:
-            strange.update(map(OperationNumber, range(segment.first, segment.last + 1)))
-            wanted = None
-    return frozenset(strange)
-
-
-def _vouches(segment: Segment, epoch: int) -> bool:
-    """Whether the key of that epoch has sealed that the segment follows the one before it: in its
-    header, or with its first operation."""
-    by_record = bool(segment.offsets) and segment.first not in segment.doubtful
-    return segment.epoch == epoch > 0 and (segment.sealed or by_record)
 
 
 def _load(

@@ -8,6 +8,7 @@ offset size
            2 was renamed when it was made, 1 had no room at its end
 12     4   flags; bit 0 (BASE): everything before `first` was cut, older segments are leftovers
            bit 1 (VOID): the segment does not count, it is being made or was cut away
+           bit 2 (VOUCHER): its writer knew of no doubtful operation before it
 16     8   number of the first operation, which is also the file's name
 24    32   seal of the record before the first; zeros where the log begins (replay/chain.py)
 56     4   epoch of the key that seals; 0: none
@@ -70,6 +71,7 @@ PLAIN_HEADER_SIZE = 64
 _PLAIN = 4
 BASE = 1
 VOID = 2
+VOUCHER = 4
 
 SEGMENT_LIMIT = SEGMENT_HEADER_SIZE + RECORD_HEADER_SIZE + MAX_PAYLOAD + TRAILER_SIZE
 """No segment has more bytes: the one with the largest record."""
@@ -140,7 +142,7 @@ class Segment:
     """What is known of one file: where each of its operations starts, whether it was cut away.
 
     before, seal: of the record before its first one, and of its last one
-    epoch: of the key that seals; sealed: its header has the seal of that key
+    epoch: of the key that seals; sealed: its header has the seal of that key; voucher: see VOUCHER
     doubtful: the operations whose seals are not by that key, or that the log's secret does not open
     Not thread-safe; the log's lock guards it.
     """
@@ -157,6 +159,7 @@ class Segment:
     cut: bool = False
     epoch: int = 0
     sealed: bool = False
+    voucher: bool = False
 
     @property
     def last(self) -> OperationNumber:
@@ -173,6 +176,11 @@ class Segment:
         self.offsets.append(self.end)
         self.end += record_size + TRAILER_SIZE
         self.seal = sealed
+
+    def sealed_by(self, sealing: Sealing, flags: int) -> None:
+        """Its header, of this version, was written with that seal. It has no operations."""
+        self.epoch, self.sealed = sealing.epoch, sealing.key is not None
+        self.voucher, self.end = bool(flags & VOUCHER), SEGMENT_HEADER_SIZE
 
     def extent(self, number: OperationNumber) -> tuple[int, int]:
         """Offset and size of the record of an operation that it has, without the seal."""
@@ -273,6 +281,16 @@ def write_segment(
         raise
 
 
+def fresh_segment(log: Path, after: OperationNumber, size: int, sealing: Sealing) -> Segment:
+    """Makes an empty segment of `size` bytes that a log starts with."""
+    first = OperationNumber(after + 1)
+    path = segment_path(log, first)
+    write_segment(path, first, BASE, UNSEALED, size=size, sealing=sealing)
+    segment = Segment(path, first, base=True)
+    segment.sealed_by(sealing, BASE)
+    return segment
+
+
 def clear(path: Path, start: int) -> None:
     """Makes room of what follows a segment's byte `start`, durably. OSError if it cannot."""
     with _opened(path) as file:
@@ -316,6 +334,16 @@ def _write_all(file: RawIOBase, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[file.write(left) or 0 :]
+
+
+def make_log_folder(folder: Path) -> None:
+    """The folder and those above it are durable on return, also where one that was killed has made
+    them: without a journal, a file system may lose the name of a folder with what is in it."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    above = dict.fromkeys([*(path.parent for path in missing), *list(folder.parents)[:2]])
+    for path in above:
+        sync_folder(path)
 
 
 def sync_folder(folder: Path) -> None:
@@ -401,6 +429,7 @@ def _check_header(header: bytes, segment: Segment) -> str:
     if first != segment.first:
         raise LogCorrupt(segment.path, 0, f"it starts with operation {first}", segment.last)
     segment.base, segment.void = bool(flags & BASE), bool(flags & VOID)
+    segment.voucher = bool(flags & VOUCHER)
     segment.before = segment.seal = before
     segment.epoch = 1 if version == _PLAIN else epoch
     segment.end = PLAIN_HEADER_SIZE if version == _PLAIN else SEGMENT_HEADER_SIZE

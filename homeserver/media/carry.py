@@ -184,7 +184,7 @@ def reconcile(
     if not service.record.stateful or not Log.exists(path):
         return 0
     before, beside = service.last_logged, service.shelf.root.parent / "log"
-    with Log.open(path, keys=service.log_keys, secret=media.log_secret(service.name)) as log:
+    with Log.open(path, keys=service.log_keys.ring, secret=media.log_secret(service.name)) as log:
         parted = first_difference(log, before, service.agrees)
         if parted is not None and doubtful is not UnsealedPolicy.DROP:
             raise OperationsDiffer(
@@ -287,7 +287,7 @@ def _lead_log(service: Service, media: Media, upto: OperationNumber) -> None:
     path = media.log_path(service.name)
     if not service.record.stateful or not Log.exists(path):
         return
-    with Log.open(path, keys=service.log_keys, secret=media.log_secret(service.name)) as log:
+    with Log.open(path, keys=service.log_keys.ring, secret=media.log_secret(service.name)) as log:
         while log.last < upto:
             try:
                 found = service.operations(log.last, min(LEAD_BATCH, upto - log.last))
@@ -306,5 +306,5 @@ def _cut_log(service: Service, media: Media, upto: OperationNumber) -> None:
     if not Log.exists(path):
         return
     oldest = oldest_on(media, service.name, upto)
-    with Log.open(path, keys=service.log_keys, secret=media.log_secret(service.name)) as log:
+    with Log.open(path, keys=service.log_keys.ring, secret=media.log_secret(service.name)) as log:
         log.cut(oldest if log.last >= upto else upto)

@@ -66,9 +66,9 @@ def rotate(
             refuse_others(media, service)
             reconcile(service, media, doubtful)
         new = new_seal(public_keys, sign=sign, before=PreviousSeal(media.uuid, media.seal))
-        before = {service.name: service.log_keys for service in services}
+        before = {service.name: service.log_keys.ring for service in services}
         for service in services:
-            service.change_log_key()
+            service.log_keys.change()
         _forget_abandoned(media, keys, services)
         keys.keep_next(media.uuid, new)
         stateful = [one for one in services if Log.exists(media.log_path(one.name))]
@@ -93,7 +93,7 @@ def _copy_log(service: Service, old: Log, seal: Seal) -> None:
         old.path.with_name(seal.log_name(service.name)),
         after=base,
         durability="off",
-        keys=service.log_keys,
+        keys=service.log_keys.ring,
         secret=seal.log_secret(service.name),
     ) as new:
         for found in old.read(base):

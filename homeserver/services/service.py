@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -28,6 +28,7 @@ from homeserver.services.cut_operations import CutOperations
 from homeserver.services.doctor import NothingToExamine, diagnose
 from homeserver.services.incoming import IncomingDelta
 from homeserver.services.lease import ServiceLease
+from homeserver.services.log_keys import ServiceLogKeys
 from homeserver.services.machines import CheckpointHints, Machines, PreparedReplica, failure_of
 from homeserver.services.records import CheckpointRegistry, ServiceRecord
 from homeserver.services.remote_touches import RemoteTouches
@@ -38,14 +39,12 @@ from images import SIGNATURE_NAMESPACE, ContractSpec, Freshness, Manifest
 from media import SignedManifest
 from replay import (
     AnswerPreview,
-    KeyRing,
     Log,
     LongAnswerStart,
     Operation,
     OperationGap,
     OperationsCut,
     Response,
-    kept_keys,
 )
 from replica import (
     DeltaMaker,
@@ -62,12 +61,11 @@ from satchel.errors import (
     StateError,
     UnavailableError,
 )
-from satchel.files import write_durably
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.progress import Progress, silent
 from satchel.retention import RetentionPolicy, select
 from satchel.spans import Spans
-from satchel.timestamps import format_timestamp, timestamp_now
+from satchel.timestamps import timestamp_now
 from wire import HOME_REPLICA, STATEMENT_NAMESPACE, Identity, SignedStatement, Statement
 
 logger = logging.getLogger(__name__)
@@ -147,8 +145,8 @@ class Service:
         self._deltas: tuple[Replica, DeltaMaker] | None = None
         self.told = RemoteTouches()
         self.incoming = IncomingDelta(shelf.root.parent / "delta.part")
-        self._keys_path = shelf.root.parent / "log.key"
-        self._log_keys = kept_keys(self._keys_path) if log else None
+        path = shelf.root.parent / "log.key"
+        self.log_keys = ServiceLogKeys(path if log else None, settings.log_key_days)
         self._cut = CutOperations(shelf.root.parent / "cut") if log else None
 
     @property
@@ -159,30 +157,6 @@ class Service:
     def owner(self) -> str:
         """The fingerprint of the key that signs its manifests."""
         return self._identity.fingerprint
-
-    @property
-    def log_keys(self) -> KeyRing | None:
-        """The keys that seal this service's log on media; None for a stateless service. Only home's
-        clients have them."""
-        return self._log_keys
-
-    def change_log_key(self, days: int = 0) -> bool:
-        """Seal logs on media by another key from now on; whether there is a log. Operations that
-        only media have, under an earlier key, count for so many days still. Raises OSError."""
-        with self._life:
-            if self._log_keys:
-                changed = self._log_keys.changed(days)
-                write_durably(self._keys_path, changed.to_bytes(), mode=0o600)
-                self._log_keys = changed
-        return self._log_keys is not None
-
-    def keys_for_client(self) -> KeyRing | None:
-        """Return the keys, after a change of a key that is older than `log_key_days`."""
-        days = self._settings.log_key_days
-        oldest = format_timestamp(datetime.now(UTC) - timedelta(days=days))
-        if days and self._log_keys and self._log_keys.current.created < oldest:
-            self.change_log_key(days)
-        return self._log_keys
 
     @property
     def last_logged(self) -> OperationNumber:

@@ -89,7 +89,7 @@ def owner(bench: Bench, tmp_path: Path) -> Owner:
     with Media.open(root, keys) as media:
         path, secret = media.log_path("notes"), media.log_secret("notes")
         after = OperationNumber(3)
-        with Log.open(path, after=after, keys=service.log_keys, secret=secret) as log:
+        with Log.open(path, after=after, keys=service.log_keys.ring, secret=secret) as log:
             for number in (4, 5):
                 log.append(operation(number))
     made = Owner(bench, root, laptop, lost, seal.phrase)

@@ -191,7 +191,7 @@ def test_home_works_with_a_sealed_stick_as_with_another(bench: Bench, tmp_path: 
     with Media.open(root, keys) as media:
         path, secret = media.log_path("notes"), media.log_secret("notes")
         after = OperationNumber(3)
-        with Log.open(path, after=after, keys=service.log_keys, secret=secret) as log:
+        with Log.open(path, after=after, keys=service.log_keys.ring, secret=secret) as log:
             for number in (4, 5):
                 log.append(operation(number))
     assert bench.home.sync(["notes"], root).reconciled == 2
@@ -210,7 +210,7 @@ def sealed_log(bench: Bench, folder: Path) -> tuple[Service, Path, Path, Operati
     service = bench.running()
     with Media.open(root, keys) as media:
         path, secret = media.log_path("notes"), media.log_secret("notes")
-    with Log.open(path, keys=service.log_keys, secret=secret) as log:
+    with Log.open(path, keys=service.log_keys.ring, secret=secret) as log:
         for number in (1, 2, 3):
             log.append(operation(number))
     return service, root, path, forge(path)

@@ -44,8 +44,7 @@ ENDINGS = pytest.mark.parametrize("ends", [unpair, rotate])
 
 def stolen(service: Service) -> KeyRing:
     """The keys that every client has."""
-    assert service.log_keys
-    return KeyRing.from_bytes(service.log_keys.to_bytes())
+    return KeyRing.from_bytes(service.log_keys.for_client().encode())
 
 
 def forge(stick: Path, keys: KeyRing, number: int = 0) -> None:
@@ -114,7 +113,7 @@ def test_another_operation_in_the_middle_is_replaced_by_homes(bench: Bench, medi
     unpair(bench)
     forge(media, keys, 2)
     bench.home.sync([], media)
-    with Log.open(media / "satchel/log/notes", keys=service.log_keys, read_only=True) as log:
+    with Log.open(media / "satchel/log/notes", keys=service.log_keys.ring, read_only=True) as log:
         assert not log.doubtful
         assert list(log.read(OperationNumber(0))) == [operation(n) for n in range(1, 4)]
 
@@ -122,7 +121,7 @@ def test_another_operation_in_the_middle_is_replaced_by_homes(bench: Bench, medi
 def test_a_key_that_is_only_old_counts_for_a_while(bench: Bench, media: Path) -> None:
     service = bench.running()
     log_on(service, media, [operation(n) for n in range(1, 4)])
-    service.change_log_key(days=30)
+    service.log_keys.change(days=30)
     assert bench.home.sync([], media).reconciled == 3
 
 
@@ -161,3 +160,9 @@ def test_forges_nothing_that_a_surrogate_executes(carried: World) -> None:
     with pytest.raises(OperationsDoubtful, match="from 1 on"):
         refused.start()
     refused.close()
+    carried.home.mend()
+    for _ in range(2):  # the first attempt has vouched for nothing
+        refused = Runner(carried.settings, "notes", media=carried.stick)
+        with pytest.raises(OperationsDoubtful):
+            refused.start()
+        refused.close()

@@ -53,7 +53,7 @@ def run(service: Service, first: int, last: int) -> None:
 def log_on(service: Service, media: Path, operations: list[Operation], after: int = 0) -> None:
     """As a client does on the road."""
     path = media / "satchel" / "log" / "notes"
-    with Log.open(path, after=OperationNumber(after), keys=service.log_keys) as log:
+    with Log.open(path, after=OperationNumber(after), keys=service.log_keys.ring) as log:
         for one in operations:
             log.append(one)
 

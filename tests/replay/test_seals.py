@@ -169,6 +169,28 @@ def test_who_has_the_earlier_key_changes_nothing_that_a_later_one_vouches_for(
     assert {1, 2, 3} <= judged(tmp_path / "his", NEW)
 
 
+def test_what_the_current_key_has_sealed_counts_before_what_others_appended(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    append(path, OLD, 1, 2)
+    append(path, NEW, *range(3, 7))
+    append(path, None, 7)
+    append(path, NEW, 8, 9)
+    assert judged(path, NEW) == {1, 2, 7}
+
+
+def test_a_segment_vouches_for_nothing_that_its_writer_doubted(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    append(path, OLD, 1, 2)
+    append(path, NEW, *range(3, 20))
+    assert judged(path, NEW) == {1, 2}
+    append(path, NEW, *range(20, 30))
+    assert judged(path, NEW) == {1, 2}
+    with Log.open(path, segment_bytes=600, keys=NEW) as log:
+        log.cut(OperationNumber(2))
+        log.append(operation(30))
+    assert judged(path, NEW) == set()
+
+
 def test_an_empty_segment_that_claims_the_current_key_vouches_for_nothing(tmp_path: Path) -> None:
     path = tmp_path / "log"
     append(path, OLD, 1, 2)
