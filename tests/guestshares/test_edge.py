@@ -64,6 +64,18 @@ def test_what_a_surrogate_writes_is_homes_and_homes_replica_finds_it_done(
     assert edge_of(near).state.value == "leads"
 
 
+def test_a_grant_that_an_unpaired_clients_door_used_is_revoked(home: Home, edges: Edges) -> None:
+    """The door is this process; another one has used nothing."""
+    edges.grant("far")
+    (home.papers / "a").write_text("old")
+    leads(edges.guest(), home, 20)
+    assert edges.doors.revoke_used([os.getpid() + 1]) == []
+    (revoked,) = edges.doors.revoke_used([os.getpid()])
+    assert (revoked.service, revoked.surrogate) == ("files", "near")
+    assert [grant.surrogate for grant in edges.doors.grants()] == ["far"]
+    assert eventually(lambda: not home.shares.get("papers").sessions)
+
+
 def test_home_waits_for_what_the_surrogate_does(home: Home, edges: Edges) -> None:
     (home.papers / "a").write_text("old")
     near, guest = edges.guest(), home.guest()

@@ -1,10 +1,14 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""One client at a time."""
+"""One client at a time, and the keys that it gets."""
+
+from pathlib import Path
 
 import pytest
 
 from homeserver.services.lease import ServiceHeld, ServiceLease
+from homeserver.services.log_keys import ServiceLogKeys
+from replay import KeyRing
 from satchel.names import BadName
 
 
@@ -74,3 +78,18 @@ def test_a_name_that_could_not_be_reported(lease: ServiceLease, name: str) -> No
     with pytest.raises(BadName):
         lease.claim(name)
     assert lease.holder is None
+
+
+def test_a_key_of_a_log_changes_with_time(tmp_path: Path) -> None:
+    """A file of version 1 does not say how old its key is."""
+    path = tmp_path / "log.key"
+    path.write_bytes(bytes(32))
+    assert KeyRing.from_bytes(ServiceLogKeys(path, 0).for_client().encode()).current.epoch == 1
+    keys = ServiceLogKeys(path, 30)
+    ring = KeyRing.from_bytes(keys.for_client().encode())
+    assert (ring.current.epoch, ring.trusts(1), ring.trusts(2)) == (2, True, True)
+    assert keys.for_client() == ServiceLogKeys(path, 30).for_client()
+    assert keys.change()
+    assert keys.ring
+    assert [keys.ring.trusts(epoch) for epoch in (1, 2, 3)] == [False, False, True]
+    assert ServiceLogKeys(None, 30).for_client() == ""
