@@ -111,6 +111,7 @@ class Share:
             self.lost,
             marks,
         )
+        self.blocks.complete = self.coherence.complete
         about = (tree, self.blocks, self.promises, self.coherence)
         self.attributes = FileAttributes(self.lease, *about, marks)
         about_outside = (self.name, tree, self.promises, self.coherence, self.attributes)

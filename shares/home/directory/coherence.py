@@ -214,9 +214,9 @@ class Coherence:
                 return
         self._take(HOME, file, lambda: self._blocks.accept(file), 0, UNCUT)
 
-    def gather(self, session: NodeSession, file: FileId) -> None:
-        """Take all content of the file from the nodes, and give it back. Waits."""
-        self._take(session.node, file, lambda: None, 0, UNCUT)
+    def gather(self, file: FileId) -> None:
+        """Take all content of the file from the nodes. Waits."""
+        self._take(HOME, file, lambda: None, 0, UNCUT)
 
     # What home asks itself.
 
@@ -240,6 +240,14 @@ class Coherence:
         return self._blocks.unsaved(file) | {
             number for number, node in owned.items() if number >= 0 and node != session.node
         }
+
+    def complete(self, file: FileId) -> bool:
+        """With the lock. Return whether home has all content of the file."""
+        return self.native(file) is None and not self.owned(file)
+
+    def owned(self, file: FileId) -> bool:
+        """With the lock. Return whether nodes own blocks of the file, but for its size."""
+        return any(number >= 0 for number in self.directory.owners(file))
 
     def native(self, file: FileId) -> NodeSession | None:
         """With the lock. The node whose native file it is."""

@@ -112,7 +112,7 @@ class FileAttributes:
 
     def _change(self, session: NodeSession, file: FileId, changes: Changes) -> Attributes:
         if (changes.mode or 0) & SET_IDS and stat.S_ISREG(self._tree.attributes(file).mode):
-            self._coherence.gather(session, file)  # content that comes later clears the bits
+            self._coherence.gather(file)  # content that comes later clears the bits
         times_or_size = (changes.size, changes.accessed, changes.modified) != (None, None, None)
         if times_or_size and stat.S_ISREG(self._tree.attributes(file).mode):
             with self._coherence.lock:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from shares.home.directory.coherence import Coherence
 from shares.home.directory.file_attributes import FileAttributes
@@ -163,6 +164,12 @@ class OpenFiles:
     def finish_closed(self) -> None:
         """With the lock. The native files of those that nobody has open become as long as they
         should be."""
+        for file in self._blocks.short():
+            native = self._coherence.native(file)
+            writing = native is not None and self._promises.writes(native, file)
+            if not writing and not self._coherence.owned(file):
+                with suppress(OSError):
+                    self._blocks.grow(file)
         for file in self._blocks.files():
             if not self._is_open(file) and self._coherence.owner(file) == HOME:
                 self._finish(file)

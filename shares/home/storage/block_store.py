@@ -12,6 +12,7 @@ import errno
 import logging
 import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
@@ -20,7 +21,7 @@ from satchel.errors import NO_ROOM, IntegrityError
 from shares.home.storage.conflict_copies import ConflictCopies
 from shares.home.storage.file_versions import Difference
 from shares.home.storage.system_calls import allocate
-from shares.home.storage.tree import Tree
+from shares.home.storage.tree import ChangedOutside, Tree
 from shares.home.storage.write_log import LoggedWrite, WriteLog
 from shares.node import Attributes, Changes, Extent, RestoreReport
 from shares.protocol import ATTRIBUTES, BLOCK, FileId, LogWrite
@@ -38,6 +39,7 @@ class BlockStore:
 
     restored: what became of the log's records that were replayed, in replay_seconds
     copies: content that came for files which other programs of home had changed
+    complete: tells whether no node has content of the file
     """
 
     def __init__(self, name: str, tree: Tree, log: WriteLog, lock: threading.RLock) -> None:
@@ -49,6 +51,8 @@ class BlockStore:
         self._extents: dict[FileId, Extent] = {}
         self._unsaved: dict[tuple[FileId, int], bytes] = {}
         self._stored: dict[FileId, set[int]] = {}
+        self._short: set[FileId] = set()
+        self.complete: Callable[[FileId], bool] = lambda file: True
 
     def require(self, file: FileId) -> None:
         """Raise OSError where there is no such file, or it has no content."""
@@ -68,10 +72,8 @@ class BlockStore:
         """What a node gave is the latest. Where the disk is full it is kept until there is room;
         what no file can take is logged and dropped. who: the name of the node"""
         try:
-            if self._goes_aside(file, number, who):
-                self.copies.put(file, number, block, who)
+            if not self._take_in(file, number, block, who):
                 return
-            self._put_or_hold(file, number, block)
         except (OSError, IntegrityError) as error:
             # There is no such file any more, or nobody can have such a one.
             logger.error("share %s: file %d, block %d: %s", self._name, file, number, error)
@@ -133,17 +135,12 @@ class BlockStore:
         return 0
 
     def _restore(self, file: FileId, number: int, written: list[LoggedWrite]) -> None:
-        aside = self._goes_aside(file, number, LOST)
         block = bytearray(self.block(file, number).ljust(BLOCK, b"\0"))
         for part in written:
             block[part.offset : part.offset + len(part.data)] = part.data
-        if aside:
-            self.copies.put(file, number, bytes(block), LOST)
-            return
-        if number != ATTRIBUTES:
-            reached = max(part.offset + len(part.data) for part in written)
-            self._reach(file, number * BLOCK + reached)
-        self._put_or_hold(file, number, bytes(block))
+        reached = max(part.offset + len(part.data) for part in written)
+        size = 0 if number == ATTRIBUTES else number * BLOCK + reached
+        self._take_in(file, number, bytes(block), LOST, size)
 
     def known(self, attributes: Attributes) -> Attributes:
         """With size and times as home last had them."""
@@ -160,10 +157,11 @@ class BlockStore:
     def change(self, file: FileId, changes: Changes) -> Attributes:
         """Set size or times; home has block -1, and with a size the block that is cut and all
         behind it. Raises OSError."""
-        if self.changed_outside(file) is Difference.CONTENT:
+        try:
+            if not self.copies.has(file):
+                self._tree.extend(file, self._extent(file))
+        except ChangedOutside:
             self._extents.pop(file, None)
-        else:
-            self._tree.extend(file, self._extent(file))
         changed = self._tree.change(file, changes)
         self._extents[file] = Extent.of(changed)
         if changes.size is not None:
@@ -181,7 +179,7 @@ class BlockStore:
             self._tree.at(file, lambda path: allocate(path, mode, offset, end - offset))
         except OSError:
             for at in range(offset, end, WRITTEN_AT_ONCE):
-                self._tree.write(file, at, bytes(min(WRITTEN_AT_ONCE, end - at)))
+                self._tree.write(file, at, bytes(min(WRITTEN_AT_ONCE, end - at)), blind=True)
         held = {number for key, number in self._unsaved if key == file}
         for number in held.union(self._log.blocks(file)):
             start, stop = max(0, offset - number * BLOCK), min(BLOCK, end - number * BLOCK)
@@ -219,6 +217,7 @@ class BlockStore:
         """Nobody has it open. The native file becomes as long as it should be. Whether attributes
         are others by that: the time of the last status change is the native file's from now on."""
         extent = self._extents.pop(file, None)
+        self._short.discard(file)
         if extent is None:
             return False
         if self.changed_outside(file) is Difference.CONTENT:
@@ -253,22 +252,35 @@ class BlockStore:
         try:
             self.copies.end(file)
         finally:
+            accepted = self._tree.accept(file)
             if file in self._extents:
-                self._extents[file] = self._tree.extent(file)
+                self._extents[file] = Extent.of(accepted)
             self._log.over(file, 0, 0)
-            self._tree.accept(file)
+
+    def _take_in(self, file: FileId, number: int, block: bytes, who: str, size: int = 0) -> bool:
+        """Put a node's content into the file, or into a copy if others have changed the file.
+        Return whether it is in the file. size: the file is at least as long. Raises OSError where
+        no file can take it, and IntegrityError."""
+        if not self._goes_aside(file, number, who):
+            known = self._extents.get(file)
+            try:
+                self._reach(file, size)
+                self._put_or_hold(file, number, block)
+            except ChangedOutside:
+                if known is not None:
+                    self._extents[file] = known
+                self._begin_copy(file)
+            else:
+                return True
+        self.copies.put(file, number, block, who)
+        return False
 
     def _goes_aside(self, file: FileId, number: int, who: str) -> bool:
         """Whether content of a node's must not go into the file. Raises OSError."""
         if self.copies.has(file):
             return True
-        if self._tree.orphaned(file):
-            if number != ATTRIBUTES:
-                self.copies.adopt(file, who)
-        elif self._tree.difference(file) is Difference.CONTENT:
-            self._begin_copy(file)
-            self._tree.noticed(file)
-            return True
+        if self._tree.orphaned(file) and number != ATTRIBUTES:
+            self.copies.adopt(file, who)
         return False
 
     def _begin_copy(self, file: FileId) -> None:
@@ -287,6 +299,8 @@ class BlockStore:
         with self._lock:
             if self.holds(file):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            with suppress(ChangedOutside):
+                self.grow(file)
             self.copies.sync(file)
         self._tree.sync(file)
         self._log.sync()
@@ -356,7 +370,7 @@ class BlockStore:
         if number == ATTRIBUTES:
             extent = Extent.unpack(block)
             self._extents[file] = extent
-            self._tree.extend(file, extent)
+            self._extend(file, extent)
         else:
             within = max(0, min(BLOCK, extent.size - number * BLOCK))
             self._tree.write(file, number * BLOCK, block[:within] + block[within:].rstrip(b"\0"))
@@ -367,4 +381,22 @@ class BlockStore:
         extent = self._extent(file)
         if extent.size < size:
             self._extents[file] = replace(extent, size=size)
-            self._tree.extend(file, self._extents[file])
+            self._extend(file, self._extents[file])
+
+    def _extend(self, file: FileId, extent: Extent) -> None:
+        """Content makes a file longer. Were it longer before that comes, a program of home that
+        appends would write after zeros."""
+        if not self._tree.extend(file, extent, grow=self.complete(file)):
+            self._short.add(file)
+
+    def short(self) -> list[FileId]:
+        """Return the files that are shorter than nodes have said."""
+        return list(self._short)
+
+    def grow(self, file: FileId) -> None:
+        """Make a file as long as nodes have said: home has all content. Raises OSError."""
+        if file in self._short:
+            self._short.discard(file)
+            extent = self._extents.get(file)
+            if extent and not self.copies.has(file) and self._tree.extent(file).size < extent.size:
+                self._tree.extend(file, extent)

@@ -67,7 +67,8 @@ class ConflictCopies:
             return
         copy = self._copy_of(file, aside, who)
         within = max(0, min(BLOCK, aside.extent.size - number * BLOCK))
-        self._tree.write(copy, number * BLOCK, block[:within] + block[within:].rstrip(b"\0"))
+        data = block[:within] + block[within:].rstrip(b"\0")
+        self._tree.write(copy, number * BLOCK, data, blind=True)
 
     def block(self, file: FileId, number: int) -> bytes:
         """Return a block as the copy has it so far."""
@@ -84,7 +85,7 @@ class ConflictCopies:
             return
         try:
             if aside.given:
-                self._tree.extend(aside.copy, aside.extent)
+                self._tree.extend(aside.copy, aside.extent, blind=True)
             self._tree.sync(aside.copy)
         finally:
             self._tree.close_file(aside.copy)
@@ -128,8 +129,8 @@ class ConflictCopies:
         for offset in range(0, like.size, PIECE):
             data = self._tree.read(file, offset, PIECE)
             if data.strip(b"\0"):
-                self._tree.write(copy, offset, data)
-        self._tree.extend(copy, Extent.of(like))
+                self._tree.write(copy, offset, data, blind=True)
+        self._tree.extend(copy, Extent.of(like), blind=True)
         path = self._tree.place(copy) or wanted
         self.told.append(path)
         logger.warning(

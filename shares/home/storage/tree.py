@@ -66,6 +66,10 @@ class _File:
     opened: int = 0
 
 
+class ChangedOutside(OSError):
+    """Another program of home has changed the file since home's last change."""
+
+
 class Tree:
     """The tree of one share. Thread-safe. Every failure is an OSError with an errno for a node:
     ESTALE if no file has that id any more, EXDEV if the name leads to another file system.
@@ -376,33 +380,39 @@ class Tree:
                 offset, size = offset + len(part), size - len(part)
             return b"".join(parts)
 
-    def write(self, file: FileId, offset: int, data: bytes) -> None:
+    def write(self, file: FileId, offset: int, data: bytes, *, blind: bool = False) -> None:
+        """Raise ChangedOutside and write nothing if others have changed the file, unless `blind`.
+        Bytes after the end go after what another program appends at this moment."""
         with self._lock:
             descriptor = self._writing(file)
-            view = memoryview(data)
-            now = status(descriptor)
+            now = self._compared(file, descriptor, blind=blind)
             self._disarm(file, descriptor, now)
-            size = max(now.size, offset + len(data))
+            within = max(0, now.size - offset) if offset <= now.size else len(data)
             try:
-                while view:
-                    written = os.pwrite(descriptor, view, offset)
-                    offset, view = offset + written, view[written:]
+                _write(descriptor, data[:within], offset, 0)
+                _write(descriptor, data[within:], offset + within, os.RWF_APPEND)
             finally:
-                if self._own_change(file, descriptor).size > size:  # others appended meanwhile
-                    self._versions.suspect(file)
-                    self.noticed(file)
+                self._wrote(file, descriptor, max(now.size, offset + len(data)))
 
-    def extend(self, file: FileId, extent: Extent) -> None:
-        """Give a file this size and these times."""
+    def extend(
+        self, file: FileId, extent: Extent, *, grow: bool = True, blind: bool = False
+    ) -> bool:
+        """Give a file this size and these times. Return whether it has the size: without `grow` a
+        shorter file stays short. Raise ChangedOutside as `write` does."""
         with self._lock:
+            descriptor = self._file(file).descriptor
+            now = self._compared(file, descriptor, blind=blind)
+            size = now.size
             try:
-                now = status(self._file(file).descriptor)
-                if now.size != extent.size:
-                    self._disarm(file, self._writing(file), now)
-                    os.ftruncate(self._writing(file), extent.size)
-                os.utime(self._file(file).descriptor, ns=(extent.accessed, extent.modified))
+                if now.size > extent.size or (grow and now.size < extent.size):
+                    descriptor = self._writing(file)
+                    self._disarm(file, descriptor, now)
+                    os.ftruncate(descriptor, extent.size)
+                    size = extent.size
+                os.utime(descriptor, ns=(extent.accessed, extent.modified))
             finally:
-                self._own_change(file, self._file(file).descriptor)
+                self._wrote(file, descriptor, size)
+            return size == extent.size
 
     def extent(self, file: FileId) -> Extent:
         with self._lock:
@@ -484,10 +494,13 @@ class Tree:
             except OSError:
                 return Difference.NONE
 
-    def accept(self, file: FileId) -> None:
-        """No node has anything of the file: it is as others have made it. Raises OSError."""
+    def accept(self, file: FileId) -> Attributes:
+        """No node has anything of the file: it is as others have made it. Return its attributes,
+        with which later changes are compared. Raises OSError."""
         with self._lock, self._at(file) as descriptor:
-            self._versions.accept(file, status(descriptor))
+            now = status(descriptor)
+            self._versions.accept(file, now)
+            return _attributes(file, now)
 
     def last(self, file: FileId) -> Attributes | None:
         """Return the attributes of the file after home's last change."""
@@ -534,6 +547,20 @@ class Tree:
 
     def _notice(self, file: FileId, now: FileStatus) -> None:
         if self._versions.difference(file, now) != Difference.NONE:
+            self.noticed(file)
+
+    def _compared(self, file: FileId, descriptor: int, *, blind: bool) -> FileStatus:
+        """Return the status of a file that others have not changed. Raises ChangedOutside."""
+        now = status(descriptor)
+        if not blind and self._versions.difference(file, now) is Difference.CONTENT:
+            self.noticed(file)
+            raise ChangedOutside(errno.EBUSY, "a program at home has changed the file")
+        return now
+
+    def _wrote(self, file: FileId, descriptor: int, size: int) -> None:
+        """Home has changed the file, which is longer than `size` if others did meanwhile."""
+        if self._own_change(file, descriptor).size > size:
+            self._versions.suspect(file)
             self.noticed(file)
 
     def _own_change(self, file: FileId, descriptor: int) -> FileStatus:
@@ -724,6 +751,13 @@ class Tree:
 def privileged(mode: int) -> bool:
     """Return whether that is a regular file with a set-user-ID or set-group-ID bit."""
     return stat.S_ISREG(mode) and bool(mode & SET_IDS)
+
+
+def _write(descriptor: int, data: bytes, offset: int, flags: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwritev(descriptor, [view], offset, flags)
+        offset, view = offset + written, view[written:]
 
 
 def _attributes(file: FileId, now: FileStatus) -> Attributes:

@@ -7,11 +7,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shares.home import Tree, WriteLog
+from shares.home.storage import tree as tree_module
 from shares.home.storage.block_store import BlockStore
+from shares.home.storage.file_versions import Difference
 from shares.node import KEEP_SIZE, PUNCH_HOLE, ROOT, Changes, Extent
 from shares.protocol import ATTRIBUTES, BLOCK, FileId, LogWrite
 
@@ -81,6 +84,38 @@ def test_a_lost_nodes_writes_make_the_file_as_long_as_they_reach(world: World) -
     world.content.finish(world.file)
     assert world.bytes == b"first second\0"
     assert world.content.restored.records == 2
+
+
+def test_a_line_that_home_appends_before_a_nodes_content_comes_follows_no_zeros(
+    world: World,
+) -> None:
+    world.store(6, b"first\n")
+    world.content.complete = lambda file: False
+    world.content.store(world.file, ATTRIBUTES, Extent(13, 0, 0, 0).pack())
+    with (world.root / "file").open("ab") as file:
+        file.write(b"home's\n")
+    world.content.store(world.file, 0, b"first\nnode's\n".ljust(BLOCK, b"\0"))
+    assert world.bytes == b"first\nhome's\n"
+    (copy,) = world.root.glob("*conflict*")
+    assert b"node's\n" in copy.read_bytes()
+
+
+def test_content_that_comes_while_home_appends_goes_after_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.store(6, b"first\n")
+    really = tree_module._write
+
+    def meanwhile(*about: Any) -> None:
+        with (world.root / "file").open("ab") as file:
+            file.write(b"home's\n")
+        monkeypatch.setattr(tree_module, "_write", really)
+        really(*about)
+
+    monkeypatch.setattr(tree_module, "_write", meanwhile)
+    world.content.store(world.file, 0, b"first\nnode's\n".ljust(BLOCK, b"\0"))
+    assert world.bytes == b"first\nhome's\nnode's\n"
+    assert world.content.changed_outside(world.file) is Difference.CONTENT
 
 
 def test_what_was_made_zeros_does_not_come_back_when_the_log_is_replayed(world: World) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import random
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +25,7 @@ pytestmark = requires("fuse", "git", "rsync")
 SOON = 1.0
 NAMES = ("a", "b", "d/a", "d/b")
 TURNS = 60
+LINES = 80
 
 
 @pytest.fixture
@@ -115,6 +118,41 @@ def test_random_changes_in_turn_are_seen_by_all(places: list[Path], seed: int) -
     for file in held:
         file.close()
     assert not list(places[0].rglob("*conflict*"))
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "opened"])
+def test_three_programs_append_to_one_log(places: list[Path], *, kept: bool) -> None:
+    """One of them at home, which keeps the file open or opens it for each line. Lines of home's
+    program were lost, and zeros were left in the log."""
+    writers = zip("hab", (kept, True, True), places, strict=True)
+    (places[0] / "log").touch()
+    assert eventually(lambda: all((place / "log").exists() for place in places), SOON)
+    threads = [threading.Thread(target=append_lines, args=each) for each in writers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    logs = [place / "log" for place in places]
+    assert eventually(lambda: len({path.read_bytes() for path in logs}) == 1, SOON)
+    assert b"\0" not in logs[0].read_bytes()
+    wanted = {b"%c %d" % (who, number) for who in b"hab" for number in range(LINES)}
+    lines = {line for path in places[0].iterdir() for line in path.read_bytes().splitlines()}
+    assert wanted - lines == set()
+
+
+def append_lines(who: str, kept: bool, place: Path) -> None:
+    dice = random.Random(who)
+    with (place / "log").open("ab", buffering=0) as file:
+        for number in range(LINES):
+            line = b"%s %d\n" % (who.encode(), number)
+            if kept:
+                file.write(line)
+                if dice.random() < 0.3:
+                    os.fsync(file.fileno())
+            else:
+                with (place / "log").open("ab") as again:
+                    again.write(line)
+            time.sleep(dice.random() * 0.02)
 
 
 def test_git_at_home_is_seen_by_mounts(places: list[Path]) -> None:
