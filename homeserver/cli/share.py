@@ -119,7 +119,8 @@ def add(
     "--mark",
     type=click.Choice(["private", "immutable", "mapped", "none"]),
     help="private: only the node that opens such a file first uses it. immutable: it "
-    "cannot be changed once it is written. mapped: several mounts may map it.",
+    "cannot be changed once it is written. mapped: several mounts may map it at once; "
+    "SQLite may then lose commits.",
 )
 @click.option("--forget", is_flag=True, help="Remove the rule for these files.")
 @json_option

@@ -20,8 +20,9 @@ from shares.home.terms import MAPPED, Described
 from shares.node import OPENED_AHEAD, PRIVATE, Attributes, Changes, OpenReply
 from shares.protocol import HOME, FileId, NodeId
 
-SHARED_MEMORY = b"-shm"
-"""The end of the names of files that SQLite maps beside a write-ahead log."""
+SHARED_MEMORY = (b"-shm", b"lock.mdb", b".mdb-lock")
+"""The ends of the names of files that are the shared memory of a database: of SQLite with a
+write-ahead log, and of LMDB. A kernel does not tell a mount which files are mapped."""
 
 
 class OpenFiles:
@@ -112,8 +113,8 @@ class OpenFiles:
             self._marks.mark(session.name, file, mark, others, writers)
 
     def _require_one_memory(self, session: NodeSession, file: FileId, rule: str) -> None:
-        """Refuse a second node the shared memory of SQLite's write-ahead log: the stores of
-        one node come late to the other, and commits would be lost. Raises ENODEV."""
+        """Refuse a second node the shared memory of a database: the stores of one node come
+        late to the other, and commits would be lost. Raises ENODEV."""
         others = [each for each in self._others(session, file) if self._promises.writes(each, file)]
         shared = any(path.endswith(SHARED_MEMORY) for path in self._tree.paths(file))
         if others and shared and rule != MAPPED:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import requires
+from tests.shares.node.mounted import SHARE
 from tests.shares.node.test_mounts import Mounts, world
 from tests.waiting import eventually
 
@@ -51,6 +52,8 @@ for turn in range(turns):
     base.execute("commit")
 base.close()
 """
+
+IDLE = "import time; time.sleep(600)"
 
 LOOK = """
 import sqlite3, sys
@@ -162,6 +165,41 @@ def test_a_second_mount_is_refused_the_write_ahead_log(world: Mounts, tmp_path: 
     assert "unable to open database file" in second.stderr
     told = len(second.stdout.splitlines())
     judge_sqlite(one / "base", first.finish() + told)
+
+
+def test_the_mark_lets_a_second_mount_have_the_write_ahead_log(
+    world: Mounts, tmp_path: Path
+) -> None:
+    """Nothing is lost if one mount at a time has the database open, which is the owner's care."""
+    one, two = world.mount(), world.mount()
+    world.shares.change(SHARE, lambda share: share.with_terms("*-shm", None, None, "mapped"))
+    ask(MAKE, one / "base")
+    for turn, place in enumerate((one, two, one, two)):
+        assert Program(tmp_path, SQLITE, place / "base", turn, 10).finish() == 10
+    judge_sqlite(one / "base", 40)
+    idle = Program(tmp_path, SQLITE.replace("base.close()", IDLE), one / "base", "a", 10)
+    assert eventually(lambda: idle.committed() == 10)
+    assert (world.root / "base-shm").exists()
+    assert Program(tmp_path, SQLITE, two / "base", "b", 5).finish() == 5
+    idle.kill()
+    idle.finish()
+
+
+@requires("lmdb")
+def test_a_second_mount_is_refused_the_locks_of_lmdb(world: Mounts, tmp_path: Path) -> None:
+    """They are in memory that both map."""
+    one, two = world.mount(), world.mount()
+    first = Program(tmp_path, LMDB, one / "base", "a", 200, "write")
+    assert eventually(lambda: first.committed() > 5)
+    second = subprocess.run(
+        [PYTHON, "-c", LMDB, str(two / "base"), "b", "5", "write"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert "No such device" in second.stderr
+    assert first.finish() == 200
 
 
 @requires("lmdb")
