@@ -315,6 +315,9 @@ def _tell(share: dict[str, Any]) -> None:
         from shares.node import losses  # as `mount` does
 
         show(losses.rows(share["taken_over"]), as_json=False, columns=losses.COLUMNS)
+    if share["conflicts"]:
+        copies = [{"conflict_copy": path} for path in share["conflicts"]]
+        show(copies, as_json=False, columns=("conflict_copy",))
     if share["rules"]:
         show(share["rules"], as_json=False, columns=RULE_COLUMNS)
     if share["files"]:

@@ -108,7 +108,8 @@ class HomeCalls:
         self._of_strangers = self._table | _of_strangers(share.strangers)
 
     def _beat(self, session: NodeSession, since: float) -> LeaseGrant:
-        return LeaseGrant(self._share.lease, self._share.lost_since(since))
+        told = [session.conflicts.popleft() for _ in range(len(session.conflicts))]
+        return LeaseGrant(self._share.lease, self._share.lost_since(since), told)
 
     def _succeeded(self, session: NodeSession, seen: list[Succession]) -> list[Succession]:
         return self._share.context.take(seen, SUCCESSIONS)

@@ -100,6 +100,7 @@ class Share:
         self.promises = Promises(self._names_may_be_old)
         marks = MarkedFiles(tree)
         self.blocks = BlockStore(self.name, tree, self.log, self._lock)
+        self.blocks.copies.tell = self._tell_conflict
         self.coherence = Coherence(
             described,
             self._lock,
@@ -193,6 +194,11 @@ class Share:
         log.warning("share %s: node %d (%s): %s; home goes on without it: %s", *about, restored)
         at = time_ns() / 1e9
         self._taken_over.append((monotonic(), NodeLoss(*about[1:], at, 0.0, restored)))
+
+    def _tell_conflict(self, who: str, path: bytes) -> None:
+        for session in self.sessions.values():
+            if session.name == who:
+                session.conflicts.append(path)
 
     def lost_since(self, at: float) -> list[NodeLoss]:
         """Return the losses of nodes after the one with that `at`, the newest at the end; all that

@@ -73,7 +73,7 @@ class Member:
         self._membership = Membership(call, share, name, patience=wait)
         hub = self._membership.join(JOIN_SECONDS)
         self._journal, self._kept = journal, kept
-        self.node = Node(hub, buffer, wait, make, lost, ahead=ahead, journal=journal)
+        self.node = Node(hub, buffer, wait, make, lost, ahead=ahead, journal=journal, kept=kept)
         self._membership.over = self._over
         if journal is not None:
             threading.Thread(target=self._keep_refused, name="conflicts", daemon=True).start()

@@ -70,16 +70,18 @@ class Node:
         *,
         ahead: bool = False,
         journal: MountJournal | None = None,
+        kept: Callable[[bytes], None] = lambda path: None,
     ) -> None:
         """Begins to listen at once. wait, make: as for Content; lost: is told of each node that
         home goes on without; ahead: files are made before home has made them, where no other node
-        knows the folder. journal: has what home has not, after the end of this process"""
+        knows the folder. journal: has what home has not, after the end of this process. kept: is
+        called with the path of each conflict copy that home has made of this node's content"""
         self.home = home = CurrentHub(hub, wait)
         self.names, self.uses, last = NameCache(), FileUses(), LastNames(journal)
         self._ahead = made = LocalCreations(home, makes=ahead)
         self.content = content = Content(hub, buffer, wait, make, self.uses.engaged, journal)
         self._losses = Losses(lost)
-        self._heartbeat = beat = Heartbeat(home, content, self.names, self._losses)
+        self._heartbeat = beat = Heartbeat(home, content, self.names, self._losses, kept)
         self.marks = marks = FileMarks(content.copies.watch)
         self._statics = statics = Statics(home, self.names, self.uses, content.table.relaxed)
         self._opener = opener = Opener(home, self.names, content, statics, marks, beat)

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -36,6 +36,9 @@ UNDER_WAY = 16384
 UNDER_WAY_BYTES = 256 << 20
 """Of these."""
 
+CONFLICTS = 100
+"""Conflict copies that a node hears of in one heartbeat."""
+
 KINDS = 100
 """Words that traffic is counted by, in each direction; a node may call what there is not."""
 
@@ -50,6 +53,7 @@ class NodeSession:
 
     token: what the node joins again with; conversation: the word for this conversation
     opened: files that it has open, under the share's lock
+    conflicts: paths of conflict copies of its content that it has not heard of
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class NodeSession:
         self.token = token
         self.conversation = conversation
         self.opened: set[FileId] = set()
+        self.conflicts: deque[bytes] = deque(maxlen=CONFLICTS)
         self.traffic: Counter[tuple[str, str]] = Counter()  # of (direction, kind)
         self.traffic_bytes: Counter[tuple[str, str]] = Counter()
         self.joined = self.heard = time.monotonic()

@@ -9,6 +9,7 @@ import errno
 import logging
 import os
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from shares.home.storage.tree import Tree
@@ -37,12 +38,14 @@ class _Aside:
 class ConflictCopies:
     """The copies of one share. The caller holds its lock.
 
-    told: paths of the latest ones below the share
+    told: paths of the latest ones below the share. tell: is called for each, with the name of the
+    node whose content it has
     """
 
     def __init__(self, name: str, tree: Tree) -> None:
         """name: of the share."""
         self.told: deque[bytes] = deque(maxlen=TOLD)
+        self.tell: Callable[[str, bytes], None] = lambda who, path: None
         self._name, self._tree = name, tree
         self._asides: dict[FileId, _Aside] = {}
 
@@ -133,6 +136,7 @@ class ConflictCopies:
         self._tree.extend(copy, Extent.of(like), blind=True)
         path = self._tree.place(copy) or wanted
         self.told.append(path)
+        self.tell(who, path)
         logger.warning(
             "share %s: a program at home changed %s while %s wrote it; the node's content is in %s",
             self._name,

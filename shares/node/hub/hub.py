@@ -117,10 +117,12 @@ class RemovedEntry:
 @dataclass(frozen=True)
 class LeaseGrant:
     """Home's answer to a heartbeat. seconds: for how many from when that was said the node's strong
-    copies are good; taken_over: as `beat` says"""
+    copies are good; taken_over: as `beat` says. conflicts: paths of new conflict copies that have
+    this node's content"""
 
     seconds: float
     taken_over: list[NodeLoss]
+    conflicts: list[bytes]
 
 
 class Notices:

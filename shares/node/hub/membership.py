@@ -37,7 +37,7 @@ from shares.protocol import NodeId
 
 log = logging.getLogger(__name__)
 
-VERSION = 12
+VERSION = 13
 
 PATIENCE_SECONDS = 30.0
 """Without an answer, until a call fails."""

@@ -32,9 +32,15 @@ class Heartbeat:
     """Of one node. `run` is one thread's; the rest is thread-safe."""
 
     def __init__(
-        self, home: CurrentHub, content: Content, names: NameCache, losses: Losses
+        self,
+        home: CurrentHub,
+        content: Content,
+        names: NameCache,
+        losses: Losses,
+        kept: Callable[[bytes], None],
     ) -> None:
-        self._home = home
+        """kept: is called with the path of each conflict copy that home has made."""
+        self._home, self._kept = home, kept
         self._content, self._names, self._losses = content, names, losses
         self._relaxation = inf
         self._lease: tuple[Hub, float] | None = None  # which has told it; seconds
@@ -104,3 +110,5 @@ class Heartbeat:
             self._lease = hub, lease.seconds
             self._names.leased(until)
         self._losses.heard(lease.taken_over)
+        for path in lease.conflicts:
+            self._kept(path)

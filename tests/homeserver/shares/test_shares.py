@@ -28,7 +28,7 @@ def test_a_heartbeat_over_a_socket_is_answered_with_the_lease(home: Home) -> Non
     home.add()
     heard: list[LeaseGrant | OSError | None] = []
     home.join("one").node.hub.beat(heard.append, 0.0)
-    assert eventually(lambda: heard == [LeaseGrant(LEASE, [])])
+    assert eventually(lambda: heard == [LeaseGrant(LEASE, [], [])])
 
 
 def test_connections_that_break_change_nothing(home: Home) -> None:

@@ -65,12 +65,13 @@ class SocketLine:
 
 @dataclass
 class Member:
-    """A node, and its way to home."""
+    """A node, its way to home, and the conflict copies that it has heard of."""
 
     membership: Membership
     node: Node
     line: Line
     over: list[str] = field(default_factory=list)
+    conflicts: list[bytes] = field(default_factory=list)
     gone: bool = False
 
     def cut_off(self) -> None:
@@ -171,8 +172,10 @@ class LocalHome:
         )
         hub = membership.join(60)
         buffer = buffer or Buffer(self._folder / f"buffer{len(self.members)}", 1 << 24)
-        node = Node(hub, buffer, wait, self._window, ahead=ahead)
-        self.members.append(Member(membership, node, line, over))
+        conflicts: list[bytes] = []
+        kept = conflicts.append
+        node = Node(hub, buffer, wait, self._window, ahead=ahead, kept=kept)
+        self.members.append(Member(membership, node, line, over, conflicts))
         return self.members[-1]
 
     def member(self, name: str) -> Staying:

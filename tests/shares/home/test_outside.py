@@ -141,7 +141,9 @@ def test_what_a_node_writes_to_a_file_that_home_replaced_is_in_a_conflict_copy(
         assert conflicts(home) == [b"first and more, and more"]
     assert (home.root / "f").read_bytes() == b"home's"
     assert shows(two, "f", b"home's")
-    assert len(home.share.blocks.copies.told) == 1
+    (told,) = home.share.blocks.copies.told
+    assert eventually(lambda: home.members[0].conflicts == [told], home.lease)
+    assert not home.members[1].conflicts
 
 
 def test_what_a_node_had_not_sent_is_in_a_conflict_copy(

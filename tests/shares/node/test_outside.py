@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import requires
-from tests.shares.node.test_mounts import mounts, run, staying
+from tests.shares.node.test_mounts import LEASE, mounts, run, staying
 from tests.waiting import eventually
 
 __all__ = ["mounts", "staying"]
@@ -153,6 +153,19 @@ def append_lines(who: str, kept: bool, place: Path) -> None:
                 with (place / "log").open("ab") as again:
                     again.write(line)
             time.sleep(dice.random() * 0.02)
+
+
+def test_a_mount_tells_of_a_conflict_copy(places: list[Path]) -> None:
+    home, one, _ = places
+    with (one / "f").open("wb", buffering=0) as file:
+        file.write(b"first")
+        os.fsync(file.fileno())
+        replace_by_another(home / "f", b"home's")
+        file.write(b" and more")
+        os.fsync(file.fileno())
+    (copy,) = home.glob("f.sync-conflict-*")
+    log = one.parent.with_suffix(".log")
+    assert eventually(lambda: f"{home.name}/{copy.name}" in log.read_text(), LEASE)
 
 
 def test_git_at_home_is_seen_by_mounts(places: list[Path]) -> None:
