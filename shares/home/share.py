@@ -122,7 +122,14 @@ class Share:
         self.allocation = Allocation(tree, self.coherence, marks)
         self.names = Namespace(described, tree, self.promises, self.attributes, self.files)
         self.creations = Creations(
-            described, tree, self.promises, self.grace, self.coherence, self.files, self.names
+            described,
+            tree,
+            self.promises,
+            self.grace,
+            self.coherence,
+            self.files,
+            self.names,
+            self.blocks.copies.note,
         )
         self.strangers = Strangers(tree, self.names, self.creations, self.attributes)
 

@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import errno
+import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from shares.home.directory.coherence import Coherence
@@ -14,9 +17,10 @@ from shares.home.directory.own_folders import IDS, GivenIds
 from shares.home.directory.promises import Promises
 from shares.home.nodes.grace import Grace
 from shares.home.nodes.session import NodeSession
+from shares.home.storage.conflict_copies import ATTEMPTS
 from shares.home.storage.tree import Tree
 from shares.home.terms import Described
-from shares.node import NewEntry, OpenReply, PendingCreate
+from shares.node import NewEntry, OpenReply, PendingCreate, conflict_name
 from shares.protocol import FileId
 
 
@@ -32,8 +36,11 @@ class Creations:
         coherence: Coherence,
         files: OpenFiles,
         namespace: Namespace,
+        tell_copy: Callable[[str, bytes], None],
     ) -> None:
-        """No node has been given any ids yet."""
+        """No node has been given any ids yet. tell_copy: is called with a node's name and the path
+        of a conflict copy."""
+        self._tell_copy = tell_copy
         self._described, self._tree, self._promises = described, tree, promises
         self._grace, self._coherence = grace, coherence
         self._files, self._namespace = files, namespace
@@ -61,7 +68,11 @@ class Creations:
             and self._promises.made(session, making.folder)
         ):
             raise OSError(errno.EACCES, "that is not the node's own folder, or id")
-        entry = self._tree.make(making)
+        try:
+            entry = self._tree.make(making)
+        except FileExistsError:
+            making = self._make_beside(session, making)
+            entry = self._tree.lookup(making.folder, making.name)
         self._promises.made_ahead(session, making.folder, making.name)
         try:
             opened = self._files.admit(session, making.file, writes=True)
@@ -72,6 +83,22 @@ class Creations:
         made = self._namespace.made(session, making.folder, entry)
         entry = replace(made.entry, attributes=opened.attributes)
         return replace(made, entry=entry, own=()), opened
+
+    def _make_beside(self, session: NodeSession, making: PendingCreate) -> PendingCreate:
+        """A program of home has just made a file of that name: make the node's as a conflict copy.
+        Raise FileExistsError if a node has made it."""
+        if self._tree.noted(making.folder, making.name):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), making.name)
+        for attempt in range(ATTEMPTS):
+            beside = replace(making, name=conflict_name(making.name, session.name, attempt))
+            with suppress(FileExistsError):
+                entry = self._tree.make(beside)
+                break
+        else:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), making.name)
+        self._tell_copy(session.name, self._tree.place(entry.attributes.file) or beside.name)
+        session.tell_stale(making.folder, making.name, lambda: None)
+        return beside
 
     def made_again(self, session: NodeSession, making: PendingCreate) -> int:
         """What an earlier membership of the node's has perhaps not heard of. Home goes on without a

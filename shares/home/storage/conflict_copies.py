@@ -104,6 +104,11 @@ class ConflictCopies:
         Raises OSError."""
         self._tree.move_into(file, self._make(file, who))
 
+    def note(self, who: str, path: bytes) -> None:
+        """There is a conflict copy of that path with content of the node of that name."""
+        self.told.append(path)
+        self.tell(who, path)
+
     def _copy_of(self, file: FileId, aside: _Aside, who: str) -> FileId:
         if aside.copy is None:
             aside.copy = self._make(file, who)
@@ -135,8 +140,7 @@ class ConflictCopies:
                 self._tree.write(copy, offset, data, blind=True)
         self._tree.extend(copy, Extent.of(like), blind=True)
         path = self._tree.place(copy) or wanted
-        self.told.append(path)
-        self.tell(who, path)
+        self.note(who, path)
         logger.warning(
             "share %s: a program at home changed %s while %s wrote it; the node's content is in %s",
             self._name,

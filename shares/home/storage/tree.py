@@ -294,7 +294,10 @@ class Tree:
             except FileExistsError:
                 if exclusive:
                     raise
-                entry = self._entry(parent, folder, name)
+                try:
+                    entry = self._entry(parent, folder, name)
+                except FileNotFoundError:  # another program has just removed it
+                    return self.create(parent, name, mode, uid, gid, exclusive, file)
                 self.open(entry.attributes.file, writes=True)
                 return entry, False
             try:
@@ -484,6 +487,11 @@ class Tree:
                 self._lost_name(parent, name, before)
                 self._index.lost(parent, name)
                 return before, None
+
+    def noted(self, parent: FileId, name: bytes) -> bool:
+        """Return whether a node has made the name or asked for it."""
+        with self._lock:
+            return self._index.named(parent, name) is not None
 
     def difference(self, file: FileId) -> Difference:
         """Compare a file with home's last change of it."""

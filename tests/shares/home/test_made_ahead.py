@@ -250,13 +250,14 @@ def test_a_node_that_is_silent_for_a_lease_is_waited_for_no_longer(home: LocalHo
 def test_a_file_that_home_cannot_make_fails_with_what_is_done_next(
     home: LocalHome, members: tuple[Member, Member], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A program at home has made that name beside the share."""
+    """A program at home has made that name, and another node has asked for it."""
     one = members[0].node
     folder = own_folder(one)
     with members[0].unreached():
         handle = make(one, folder, b"x")
         one.write(handle, 0, b"content")
         (home.root / "own" / "x").write_bytes(b"of home")
+        home.share.tree.lookup(folder, b"x")
     for act in (
         lambda: one.sync(handle, data_only=False),
         lambda: one.write(handle, 0, b"more"),
@@ -271,6 +272,27 @@ def test_a_file_that_home_cannot_make_fails_with_what_is_done_next(
     assert found.size == 7
     assert one.read(one.open(found.file, os.O_RDONLY).number, 0, 100) == b"of home"
     assert eventually(lambda: not one.content.status()["files"] or len(one.status()["files"]) == 1)
+
+
+def test_a_file_whose_name_a_program_of_home_has_just_made_becomes_a_conflict_copy(
+    home: LocalHome, members: tuple[Member, Member]
+) -> None:
+    """All calls on the open file failed with EEXIST."""
+    one = members[0].node
+    folder = own_folder(one)
+    with members[0].unreached():
+        handle = make(one, folder, b"x")
+        one.write(handle, 0, b"content")
+        (home.root / "own" / "x").write_bytes(b"of home")
+    one.write(handle, 7, b" and more")
+    one.sync(handle, data_only=False)
+    assert one.read(handle, 0, 20) == b"content and more"
+    one.release(handle, 0)
+    (copy,) = (home.root / "own").glob("x.sync-conflict-*")
+    assert copy.read_bytes() == b"content and more"
+    assert eventually(lambda: members[0].conflicts == [b"own/" + os.fsencode(copy.name)])
+    found = one.lookup(folder, b"x").attributes
+    assert one.read(one.open(found.file, os.O_RDONLY).number, 0, 100) == b"of home"
 
 
 def test_another_node_is_told_of_a_file_when_its_maker_has_heard_that_home_has_it(

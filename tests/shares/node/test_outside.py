@@ -10,6 +10,8 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -153,6 +155,34 @@ def append_lines(who: str, kept: bool, place: Path) -> None:
                 with (place / "log").open("ab") as again:
                     again.write(line)
             time.sleep(dice.random() * 0.02)
+
+
+def test_files_that_home_and_a_mount_make_at_once(places: list[Path]) -> None:
+    """The mount makes files in its own folder before home hears of them. Programs there got EEXIST
+    without O_EXCL, and their content was lost."""
+    names = [f"f{number}" for number in range(10)]
+    for folder in map(str, range(8)):
+        (places[1] / folder).mkdir()
+        (places[1] / folder / "first").write_bytes(b"")
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(make_all, places[:2], (folder, folder), (names, names)))
+        wanted = {line(place, name) for name in names for place in places[:2]}
+        assert eventually(partial(has_lines, places[0] / folder, wanted))
+
+
+def has_lines(folder: Path, wanted: set[bytes]) -> bool:
+    """Return whether each is in one of the folder's files."""
+    return wanted <= {each for path in folder.iterdir() for each in path.read_bytes().splitlines()}
+
+
+def line(place: Path, name: str) -> bytes:
+    return f"{name} at {place}".encode()
+
+
+def make_all(place: Path, folder: str, names: list[str]) -> None:
+    for name in names:
+        with (place / folder / name).open("ab") as file:
+            file.write(line(place, name) + b"\n")
 
 
 def test_a_mount_tells_of_a_conflict_copy(places: list[Path]) -> None:
