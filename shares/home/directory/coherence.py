@@ -212,6 +212,7 @@ class Coherence:
         with self.lock:
             if not self._blocks.part(file):
                 return
+        self._grace.wait()  # nodes still bring content, which goes into a copy
         self._take(HOME, file, lambda: self._blocks.accept(file), 0, UNCUT)
 
     def gather(self, file: FileId) -> None:

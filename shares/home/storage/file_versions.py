@@ -28,12 +28,15 @@ class Difference(IntEnum):
 class FileVersions:
     """The versions of one share. Not thread-safe: its tree has a lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, left: dict[FileId, tuple[int, int]]) -> None:
+        """left: size and time of the last write of files as the previous home has left them"""
+        self._left = left
         self._known: OrderedDict[FileId, FileStatus] = OrderedDict()
         self._changed: dict[FileId, Difference] = {}
 
     def set(self, file: FileId, now: FileStatus) -> None:
         """Home has changed the file. Earlier changes by others stay noticed."""
+        self._left.pop(file, None)
         self._known[file] = now
         self._known.move_to_end(file)
         if len(self._known) > REMEMBERED:
@@ -43,6 +46,12 @@ class FileVersions:
         """Home has taken the file back from the nodes."""
         self._changed.pop(file, None)
         self.set(file, now)
+
+    def known(self) -> list[tuple[FileId, int, int]]:
+        """Return size and time of the last write of the files that home knows."""
+        now = [(file, each.size, each.modified) for file, each in self._known.items()]
+        earlier = [(file, *about) for file, about in self._left.items()]
+        return [*earlier, *now][-REMEMBERED:]
 
     def suspect(self, file: FileId) -> None:
         """Others have changed the file while home did."""
@@ -63,8 +72,10 @@ class FileVersions:
     def _compare(self, file: FileId, now: FileStatus) -> Difference:
         known = self._known.get(file)
         if known is None:
+            left = self._left.pop(file, None)
             self.set(file, now)
-            return Difference.NONE
+            same = left in {None, (now.size, now.modified)} or not stat.S_ISREG(now.mode)
+            return Difference.NONE if same else Difference.CONTENT
         if not stat.S_ISREG(now.mode):
             same = (known.mode, known.uid, known.gid) == (now.mode, now.uid, now.gid)
             return Difference.NONE if same else Difference.STATUS
@@ -75,6 +86,7 @@ class FileVersions:
     def forget(self, file: FileId) -> None:
         """Forget a removed file."""
         self._known.pop(file, None)
+        self._left.pop(file, None)
         self._changed.pop(file, None)
 
 

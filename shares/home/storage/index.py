@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import logging
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from shares.protocol import FileId
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
 
 APPLICATION = 0x53415449
 """SQLite's application id: "SATI"."""
@@ -41,6 +41,9 @@ CREATE INDEX names_of_file ON names (file);
 CREATE TABLE reserved (below INTEGER NOT NULL);
 INSERT INTO reserved VALUES (2);
 """
+
+_LEFT = "CREATE TABLE left_as (file INTEGER PRIMARY KEY, size INTEGER, modified TEXT);"
+"""Since version 2. Times of files may have more than 64 bits."""
 
 
 class ShareIndexDamaged(IntegrityError):
@@ -183,11 +186,28 @@ class Index:
             )
         if (version, application) == (0, 0):
             base.executescript(
-                f"BEGIN IMMEDIATE; {_SCHEMA}"
+                f"BEGIN IMMEDIATE; {_SCHEMA} {_LEFT}"
                 f"PRAGMA user_version={VERSION}; PRAGMA application_id={APPLICATION}; COMMIT;"
             )
-        elif (version, application) != (VERSION, APPLICATION):
+        elif application != APPLICATION:
             raise sqlite3.DatabaseError("it is not an index of a share")
+        elif version < VERSION:
+            base.executescript(f"BEGIN IMMEDIATE; {_LEFT} PRAGMA user_version={VERSION}; COMMIT;")
+
+    def leave(self, files: Iterable[tuple[FileId, int, int]]) -> None:
+        """Note size and time of the last write of files, as home leaves them."""
+        rows = [(file, size, str(modified)) for file, size, modified in files]
+        with self._room_or_not():
+            self._write("BEGIN")
+            self._base.executemany("INSERT OR REPLACE INTO left_as VALUES (?, ?, ?)", rows)
+            self._write("COMMIT")
+
+    def take_left(self) -> dict[FileId, tuple[int, int]]:
+        """Return what the previous home has left, and forget it."""
+        rows = self._base.execute("SELECT file, size, modified FROM left_as").fetchall()
+        with self._room_or_not():
+            self._write("DELETE FROM left_as")
+        return {FileId(file): (size, int(modified)) for file, size, modified in rows}
 
     def move(self, file: FileId, status: FileStatus) -> None:
         """Note that this inode has the id from now on, and no other one has."""

@@ -92,7 +92,7 @@ class Tree:
         self._lock = threading.RLock()
         self._folders: OrderedDict[FileId, int] = OrderedDict()
         self._files: OrderedDict[FileId, _File] = OrderedDict()
-        self._versions = FileVersions()
+        self._versions = FileVersions(self._index.take_left())
         self._unnamed: set[FileId] = set()  # nodes took the last names of these open files away
         self._former: OrderedDict[FileId, tuple[FileId, bytes]] = OrderedDict()
         self.events = FolderEvents()
@@ -106,6 +106,7 @@ class Tree:
                 os.close(descriptor)
             self._folders.clear()
             self._files.clear()
+            self._index.leave(self._versions.known())
             self._index.close()
             self.events.close()
             os.close(self._root)

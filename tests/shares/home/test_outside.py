@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shares.node import ROOT, Node, RawFile, find, open_file
-from tests.shares.home.homes import LocalHome
+from tests.shares.home.homes import LocalHome, unreached
 from tests.waiting import eventually
 
 SOON = 1.0
@@ -165,6 +165,29 @@ def test_what_a_node_had_not_sent_is_in_a_conflict_copy(
     written[5000:5006] = b"UNSENT"
     assert copy[4096:8192] == written[4096:8192]
     assert len(copy) == len(written)
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_change_while_home_was_stopped_is_noticed(home: LocalHome, *, written: bool) -> None:
+    home.add()
+    member = home.member("a")
+    file = raw(member.node, "f", "w+b")
+    file.write(b"first" * 2000)
+    file.sync()
+    other = b"home's" * 1000 + bytes(4000)
+    with unreached(home.lines["a"]):
+        home.share.close()
+        if written:
+            file.seek(5000)
+            file.write(b"UNSENT")
+        (home.root / "f").write_bytes(other)
+        os.utime(home.root / "f", (1e9, 1e9))  # as rsync -t does
+        home._begin()
+    assert eventually(lambda: read(member.node, "f") == other)
+    file.close()
+    member.close()
+    assert (home.root / "f").read_bytes() == other
+    assert any(b"UNSENT" in copy for copy in conflicts(home)) == written
 
 
 def test_a_file_that_a_node_removes_leaves_no_copy(

@@ -287,7 +287,7 @@ def test_an_index_that_is_none_is_refused(tmp_path: Path, folder: Path) -> None:
         Tree(folder, tmp_path / "index")
     (tmp_path / "index").unlink()
     tree = Tree(folder, tmp_path / "index")
-    tree._index._base.execute("PRAGMA user_version=2")
+    tree._index._base.execute("PRAGMA user_version=3")
     tree.close()
     with pytest.raises(UnsupportedError):
         Tree(folder, tmp_path / "index")
@@ -318,4 +318,9 @@ def test_an_index_of_version_1_is_read(tmp_path: Path, folder: Path) -> None:
     tree = Tree(folder, tmp_path / "index")
     assert tree.read(FileId(4711), 0, 1) == b"x"
     assert make(tree, b"new") >= 5000
+    assert tree.lookup(ROOT, b"file").attributes.file == 4711
     tree.close()
+    base = sqlite3.connect(tmp_path / "index")
+    rows = base.execute("SELECT size, modified FROM left_as WHERE file=4711").fetchall()
+    assert rows == [(1, str((folder / "file").stat().st_mtime_ns))]
+    base.close()
