@@ -8,6 +8,7 @@ carried services, of shares and of cloud storage. GET /v1/openapi.json describes
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -38,6 +39,7 @@ from replay import (
     encode_operations,
     encode_piece,
     encode_responses,
+    split_samples,
 )
 from replica import PIECE_BYTES, PIECE_SECONDS
 from satchel.errors import AccessError, UsageError
@@ -368,12 +370,14 @@ def _operations(home: Home, works: Jobs) -> flask.Blueprint:
     @octets(sent=True, answered=True)
     @query(early=bool, long=bool)
     def submit(name: str) -> Any:
-        """Log records in, response records out."""
-        operations = decode_operations(flask.request.get_data())
+        """Samples and log records in, response records out."""
+        samples, records = split_samples(flask.request.get_data())
+        operations = decode_operations(records)
         service = claimed(name)
+        digests = service.compare(samples)
         ways = {"early": service.answer_early, "long": service.answer_long}
         answer = next((ways[word] for word in flask.request.args if word in ways), service.answer)
-        return streamed(encode_answers(answer(operations)))
+        return streamed(encode_answers(itertools.chain(answer(operations), digests)))
 
     @routes.post("/reads")
     @octets(sent=True, answered=True)

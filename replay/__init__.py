@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from replay import adapters
     from replay.adapters import Adapter
     from replay.batch import (
+        Answered,
         answers_in,
         decode_operations,
         decode_piece,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         Response,
     )
     from replay.program import AgentMissing, agent_program
+    from replay.samples import ReadDigest, Sample, Samples, split_samples
     from replay.segments import (
         LogCorrupt,
         LogFull,
@@ -101,6 +103,7 @@ __all__ = [
     "AlreadyExecuted",
     "AnswerDifference",
     "AnswerPreview",
+    "Answered",
     "Cause",
     "Durability",
     "Guard",
@@ -121,8 +124,11 @@ __all__ = [
     "OperationsCut",
     "OperationsDoubtful",
     "PieceFlag",
+    "ReadDigest",
     "RecordInvalid",
     "Response",
+    "Sample",
+    "Samples",
     "ServiceNotReady",
     "ServiceTimeout",
     "StreamCounts",
@@ -151,5 +157,6 @@ __all__ = [
     "remove_log",
     "responses_in",
     "scan_segment",
+    "split_samples",
     "upload_pieces",
 ]

@@ -19,6 +19,9 @@ Who asks for long answers gets, before such a one is whole, a record without pay
 its magic is "SATB". The record of a long response has the magic "SATZ", and its payload is the
 SHA-256 of the response, which is had in pieces elsewhere.
 
+After the responses comes a record for each sample: its magic is "SATD", and its payload is the
+SHA-256 of the answer, or 32 zeros if the replica is past its state.
+
 Who asks for signed answers gets a record before that of each response, of the same number: its
 magic is "SATS", and its payload the signature of the host, 64 bytes.
 """
@@ -40,6 +43,7 @@ from replay.operations import (
     RecordInvalid,
     Response,
 )
+from replay.samples import ReadDigest
 from satchel.ids import OperationNumber
 
 RESPONSE_MAGIC = int.from_bytes(b"SATA", "little")
@@ -48,8 +52,19 @@ SIGNATURE_MAGIC = int.from_bytes(b"SATS", "little")
 SAME_MAGIC = int.from_bytes(b"SATL", "little")
 BEGUN_MAGIC = int.from_bytes(b"SATB", "little")
 LONG_MAGIC = int.from_bytes(b"SATZ", "little")
+DIGEST_MAGIC = int.from_bytes(b"SATD", "little")
 
-MAGICS = (RESPONSE_MAGIC, EARLY_MAGIC, SAME_MAGIC, BEGUN_MAGIC, LONG_MAGIC, SIGNATURE_MAGIC)
+MAGICS = (
+    RESPONSE_MAGIC,
+    EARLY_MAGIC,
+    SAME_MAGIC,
+    BEGUN_MAGIC,
+    LONG_MAGIC,
+    DIGEST_MAGIC,
+    SIGNATURE_MAGIC,
+)
+
+Answered = Response | AnswerPreview | LongAnswerStart | ReadDigest
 
 DIGEST_SIZE = 32
 
@@ -80,15 +95,17 @@ def encode_responses(responses: Iterable[Response]) -> bytes:
     return b"".join(encode_answers(responses))
 
 
-def encode_answers(
-    answers: Iterable[Response | AnswerPreview | LongAnswerStart],
-) -> Iterator[bytes]:
+def encode_answers(answers: Iterable[Answered]) -> Iterator[bytes]:
     """A record of each, one by one, in order."""
     before: AnswerPreview | None = None
     for answer in answers:
         preview, before = before, answer if isinstance(answer, AnswerPreview) else None
         if isinstance(answer, LongAnswerStart):
             yield _record(BEGUN_MAGIC, answer.number, b"", b"")
+            continue
+        if isinstance(answer, ReadDigest):
+            digest = answer.digest or bytes(DIGEST_SIZE)
+            yield _record(DIGEST_MAGIC, answer.number, digest, digest)
             continue
         magic, payload, checked = RESPONSE_MAGIC, answer.payload, answer.payload
         if isinstance(answer, AnswerPreview):
@@ -108,7 +125,7 @@ def responses_in(pieces: Iterable[bytes]) -> Iterator[Response]:
     return (answer for answer in answers_in(pieces) if isinstance(answer, Response))
 
 
-def answers_in(pieces: Iterable[bytes]) -> Iterator[Response | AnswerPreview | LongAnswerStart]:
+def answers_in(pieces: Iterable[bytes]) -> Iterator[Answered]:
     """The responses, and what is said before them, in a peer's batch that comes in pieces: each as
     soon as it is whole. Raises RecordInvalid."""
     held = bytearray()
@@ -160,17 +177,13 @@ def _signature(number: int, payload: bytes, before: Response | None) -> Response
     return Response(OperationNumber(number), payload)
 
 
-def _signed(
-    answer: Response | AnswerPreview | LongAnswerStart, signature: bytes, number: int
-) -> Response:
+def _signed(answer: Answered, signature: bytes, number: int) -> Response:
     if not isinstance(answer, Response) or answer.number != number:
         raise RecordInvalid(f"the signature of response {number} is not before it")
     return replace(answer, signature=signature)
 
 
-def _answer(
-    magic: int, number: int, payload: bytes, before: AnswerPreview | None
-) -> Response | AnswerPreview | LongAnswerStart:
+def _answer(magic: int, number: int, payload: bytes, before: AnswerPreview | None) -> Answered:
     given = OperationNumber(number)
     if magic == EARLY_MAGIC:
         return AnswerPreview(given, payload)
@@ -178,7 +191,9 @@ def _answer(
         return LongAnswerStart(given)
     if magic == LONG_MAGIC and len(payload) == DIGEST_SIZE:
         return Response(given, b"", said=payload)
-    if magic in (BEGUN_MAGIC, LONG_MAGIC):
+    if magic == DIGEST_MAGIC and len(payload) == DIGEST_SIZE:
+        return ReadDigest(given, payload if any(payload) else b"")
+    if magic in (BEGUN_MAGIC, LONG_MAGIC, DIGEST_MAGIC):
         raise RecordInvalid(f"what is said of response {number} makes no sense")
     if magic == SAME_MAGIC:
         if payload or before is None or before.number != number:

@@ -9,8 +9,9 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from client.session.feed import Feed, PendingRead
+from client.session.feed import Feed
 from client.session.long_answer import LongAnswer
+from client.session.reads import PendingRead
 from replay import Operation
 from satchel.ids import OperationNumber
 

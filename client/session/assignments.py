@@ -8,9 +8,10 @@ import threading
 from collections.abc import Sequence
 
 from client.platform.settings import HOME
-from client.session.feed import Feed, PendingRead
+from client.session.feed import Feed
 from client.session.journal import Journal
 from client.session.provisional import ProvisionalAnswers
+from client.session.reads import PendingRead
 from client.session.sampling import ReadSampler
 from replay import Operation
 
@@ -20,7 +21,7 @@ always one under way. One that has executed all that there was when it was asked
 where many operations are under way at once, none is ever further."""
 
 HELD_SECONDS = 0.05
-"""How long a replica pauses that gets nothing while a sample is being answered."""
+"""How long home pauses if it gets nothing because a surrogate is reading the state before it."""
 
 
 class Assignments:
@@ -49,12 +50,13 @@ class Assignments:
             if feed.name == HOME:
                 self._provisional.heard(feed.heard_at)
                 self._provisional.executed(feed.cursor)
-            # Drafted under this lock: no replica was given its number or a later one before.
-            held = self._sampling.held_from(feed)
-            given = [op for op in operations if held is None or op.number < held]
-            if operations and not given:
-                self._changed.wait(HELD_SECONDS)
-        return given
+                held = self._sampling.held_after()
+                given = [op for op in operations if held is None or op.number <= held]
+                self._sampling.given(given)
+                if operations and not given:
+                    self._changed.wait(HELD_SECONDS)
+                return given
+        return operations
 
     def reads(self, feed: Feed, limit: int) -> Sequence[PendingRead]:
         """See `Work`."""
@@ -62,6 +64,11 @@ class Assignments:
         with self._changed:
             feed.called.clear()
             return self._sampling.due(feed, limit)
+
+    def samples(self, feed: Feed, operations: Sequence[Operation]) -> Sequence[PendingRead]:
+        """See `Work`."""
+        with self._changed:
+            return self._sampling.samples(feed, operations)
 
     def _look_for_end(self, feed: Feed) -> None:
         """Before anything is sent: a first operation may take long, and it has joined by then."""

@@ -18,10 +18,13 @@ from client.platform.settings import HOME
 from client.session.home import HomeService, RemoteLongAnswers, Wish, answers_limit
 from client.session.journal import Journal, JournalParted
 from replay import (
+    Answered,
     AnswerPreview,
     LongAnswerStart,
     Operation,
+    ReadDigest,
     Response,
+    Samples,
     answers_in,
     encode_operations,
     responses_in,
@@ -95,9 +98,13 @@ class HomeEndpoint:
     def execute(
         self, operations: Sequence[Operation]
     ) -> Iterator[Response | AnswerPreview | LongAnswerStart]:
-        logged = False
+        answers = self.compare(Samples(), operations)
+        return (answer for answer in answers if not isinstance(answer, ReadDigest))
+
+    def compare(self, samples: Samples, operations: Sequence[Operation]) -> Iterator[Answered]:
+        logged, wish = not operations, _wish(self._early, operations)
         try:
-            for response in self._home.execute(operations, _wish(self._early, operations)):
+            for response in self._home.execute(operations, wish, samples):
                 if not logged:  # home logs all of them before it executes the first
                     self._acknowledge(operations[-1].number)
                 logged = True
@@ -210,7 +217,11 @@ class SurrogateEndpoint:
         for answer in answers_in(self._send("operations", operations, wish)):
             if isinstance(answer, Response):
                 self._verify(answer, operations, "operation")
-            yield answer
+            if not isinstance(answer, ReadDigest):
+                yield answer
+
+    def compare(self, samples: Samples, operations: Sequence[Operation]) -> Iterator[Answered]:
+        raise AssertionError("only home compares")
 
     def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
         return self._long.piece(number, after, length)

@@ -20,13 +20,21 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from client.session.pace import BATCH, CatchUp, Pace, Portion
-from replay import AnswerPreview, LongAnswerStart, Operation, Response
+from replay import (
+    Answered,
+    AnswerPreview,
+    LongAnswerStart,
+    Operation,
+    ReadDigest,
+    Response,
+    Samples,
+)
 from satchel.aligned_timers import TICK_SECONDS, next_tick
 from satchel.errors import (
     CapacityError,
@@ -37,6 +45,9 @@ from satchel.errors import (
 )
 from satchel.ids import OperationNumber
 from satchel.polling import POLL_SECONDS
+
+if TYPE_CHECKING:
+    from client.session.reads import PendingRead
 
 logger = logging.getLogger(__name__)
 
@@ -59,36 +70,6 @@ we are there, and we hear when it is not."""
 SHORTEST_SECONDS = 0.01
 
 
-@dataclass(eq=False)
-class PendingRead:
-    """One read that waits for its first response. asked: who was asked; heard: who has answered.
-
-    asked_at: when the last one of them was; leader: who gave the response that counts; apart: the
-    feed of home, where the read is a sample: it and all that are asked answer in any case.
-    """
-
-    operation: Operation
-    asked: list[Feed] = field(default_factory=list)
-    heard: set[Feed] = field(default_factory=set)
-    asked_at: float = 0.0
-    response: Response | None = None
-    leader: Feed | None = None
-    apart: Feed | None = None
-
-    def wanted_of(self, feed: Feed) -> bool:
-        """Whether that replica is to answer it."""
-        wanted = self.response is None or self.apart is not None
-        return wanted and feed not in self.heard and (feed in self.asked or feed is self.apart)
-
-    @property
-    def over(self) -> bool:
-        """Whether it is answered, and a sample by everybody who is going to."""
-        asked = [*self.asked, self.apart] if self.apart else []
-        return self.response is not None and all(
-            feed in self.heard or feed is None or feed.state in FINAL for feed in asked
-        )
-
-
 class Endpoint(Protocol):
     """A replica as a feed sees it. Used by one thread."""
 
@@ -106,6 +87,10 @@ class Endpoint(Protocol):
         that are no longer known are left out, all of them or the first. Where something is wrong
         they end, and whoever asks for the next is told. Raises UnavailableError, StateError when
         the operations do not follow its last."""
+
+    def compare(self, samples: Samples, operations: Sequence[Operation]) -> Iterable[Answered]:
+        """Home: as `execute`, and execute each sample at its state. A digest for each comes
+        last."""
 
     def piece(self, number: OperationNumber, after: int, length: int) -> tuple[bytes, bool]:
         """Of a long answer; see long_answer. Other threads' calls may be under way."""
@@ -131,6 +116,10 @@ class Work(Protocol):
     def reads(self, feed: Feed, limit: int) -> Sequence[PendingRead]:
         """Return what this replica is to read now. While an answer is wanted, a second call returns
         the same read."""
+
+    def samples(self, feed: Feed, operations: Sequence[Operation]) -> Sequence[PendingRead]:
+        """Return the reads that home compares, for home with the next operations. A second call
+        returns those that home has not answered."""
 
 
 class Serving(Protocol):
@@ -185,6 +174,15 @@ class ReadsEvent:
 
 
 @dataclass(frozen=True)
+class SampleEvent:
+    """Home has compared a read. digest: of its answer; empty if home does not know it."""
+
+    feed: Feed
+    read: PendingRead
+    digest: bytes
+
+
+@dataclass(frozen=True)
 class LossEvent:
     """The replica is lost. The last event of its feed."""
 
@@ -192,7 +190,15 @@ class LossEvent:
     error: SatchelError
 
 
-Event = SendEvent | AnswerEvent | EarlyAnswerEvent | LongAnswerEvent | ReadsEvent | LossEvent
+Event = (
+    SendEvent
+    | AnswerEvent
+    | EarlyAnswerEvent
+    | LongAnswerEvent
+    | ReadsEvent
+    | SampleEvent
+    | LossEvent
+)
 
 
 class EventQueue:
@@ -274,6 +280,7 @@ class Feed:
         self._portion = Portion()
         self.error: SatchelError | None = None
         self._placed = cursor is not None
+        self._sent = OperationNumber(0)
         self._heard = time.monotonic()
         self._reads_since: float | None = None
         self._silent_since: float | None = None
@@ -319,9 +326,10 @@ class Feed:
         began, usual = self._reads_since, self.pace.median() or 0.0
         return usual if began is None else max(usual, time.monotonic() - began)
 
-    def is_before(self, number: OperationNumber) -> bool:
-        """Whether the replica is known to have nothing from that operation on."""
-        return self._placed and self.cursor < number
+    @property
+    def certain(self) -> bool:
+        """Whether the replica has executed nothing after the cursor."""
+        return self._sent <= self.cursor
 
     @property
     def resting(self) -> bool:
@@ -408,10 +416,11 @@ class Feed:
             operations = self._work.operations(self, self._at_once())
             if self._ending.is_set():
                 return
-            if not operations:
+            samples = self._work.samples(self, operations)
+            if not operations and not samples:
                 self._answered()
                 return
-            self._send(operations)
+            self._send(operations, samples)
         self._heard = time.monotonic()
 
     @property
@@ -431,7 +440,8 @@ class Feed:
     def _nothing_to_do(self) -> bool:
         """While it rests: whether that goes on. Else the replica is asked anew where it is."""
         self._asleep.set()
-        if not self._work.operations(self, 1) and not self._work.reads(self, 1):
+        work = self._work
+        if not (work.operations(self, 1) or work.reads(self, 1) or work.samples(self, [])):
             return True
         wake, self._wake = self._wake, None
         self._placed = False
@@ -439,21 +449,27 @@ class Feed:
             wake()
         return False
 
-    def _send(self, operations: Sequence[Operation]) -> None:
+    def _send(self, operations: Sequence[Operation], samples: Sequence[PendingRead]) -> None:
         size = sum(operation.record_size for operation in operations)
-        self._events.put(SendEvent(self, size, apart=False))
+        if size:
+            self._events.put(SendEvent(self, size, apart=False))
+        if samples:
+            self._events.put(SendEvent(self, sum(read.room for read in samples), apart=True))
         began = time.monotonic()
-        self._hear(operations)
+        self._hear(operations, samples)
         seconds = time.monotonic() - began
+        if samples:
+            return
         self._portion.note(len(operations), seconds)
         if len(operations) == 1:
             self.pace.note(seconds)
 
-    def _hear(self, operations: Sequence[Operation]) -> None:
+    def _hear(self, operations: Sequence[Operation], samples: Sequence[PendingRead]) -> None:
         """Take each response as it comes. Whatever has none when they end is sent again, unless
         there was none at all: then they were executed long ago."""
-        last, heard = operations[-1].number, False
-        for response in self.endpoint.execute(operations):
+        last, heard = operations[-1].number if operations else self.cursor, False
+        self._sent = max(self._sent, last)
+        for response in self._answers(operations, samples):
             if not self.cursor < response.number <= last:
                 what = f"{self.name} answers operation {response.number}"
                 raise IntegrityError(what, why=f"{self.cursor + 1} to {last} were asked for")
@@ -472,6 +488,25 @@ class Feed:
         if not heard:
             self.cursor = last
             self._answered()
+
+    def _answers(
+        self, operations: Sequence[Operation], samples: Sequence[PendingRead]
+    ) -> Iterator[Response | AnswerPreview | LongAnswerStart]:
+        """Yield the answers to the operations, and tell of the digests of samples. A sample without
+        one is unknown."""
+        if not samples:
+            yield from self.endpoint.execute(operations)
+            return
+        left = deque(samples)
+        room = sum(read.room - read.operation.record_size for read in samples)
+        batch = Samples(tuple(read.sample for read in samples), room)
+        for answer in self.endpoint.compare(batch, operations):
+            if not isinstance(answer, ReadDigest):
+                yield answer
+            elif left:
+                self._events.put(SampleEvent(self, left.popleft(), answer.digest))
+        for read in left:
+            self._events.put(SampleEvent(self, read, b""))
 
     def _serve_long(self, number: OperationNumber) -> None:
         """A long answer has begun: return when it need not be had from this replica."""

@@ -14,11 +14,11 @@ from uuid import UUID
 
 from replay import (
     MAX_PAYLOAD,
-    AnswerPreview,
+    Answered,
     KeyRing,
-    LongAnswerStart,
     Operation,
     Response,
+    Samples,
     answers_in,
     decode_operations,
     decode_piece,
@@ -236,25 +236,31 @@ class HomeService:
         return SignedStatement.from_json(self.link.http.get_json(path, timeout=STATEMENT_SECONDS))
 
     def execute(
-        self, operations: Sequence[Operation], wish: Wish = ""
-    ) -> Iterator[Response | AnswerPreview | LongAnswerStart]:
+        self, operations: Sequence[Operation], wish: Wish = "", samples: Samples | None = None
+    ) -> Iterator[Answered]:
         """Log, then execute; the responses that home still knows, as they come. Fewer where home
-        cannot go on: asked for the others, it says why."""
-        return answers_in(self._send("operations", operations, wish))
+        cannot go on: asked for the others, it says why. samples: what home compares meanwhile; a
+        digest for each comes last."""
+        return answers_in(self._send("operations", operations, wish, samples))
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         """Execute what changes nothing, and log nothing; a response for each."""
         return list(responses_in(self._send("reads", operations)))
 
     def _send(
-        self, where: str, operations: Sequence[Operation], wish: Wish = ""
+        self,
+        where: str,
+        operations: Sequence[Operation],
+        wish: Wish = "",
+        samples: Samples | None = None,
     ) -> Iterator[bytes]:
+        sampled = samples.encode() if samples and samples.reads else b""
         return self.link.http.post_stream(
             f"{self._path}/{where}{f'?{wish}=1' if wish else ''}",
-            encode_operations(operations),
+            sampled + encode_operations(operations),
             headers={"X-Satchel-Client": self.client},
             timeout=SLOW_SECONDS,
-            limit=answers_limit(len(operations) + bool(wish)),
+            limit=answers_limit(len(operations) + bool(wish) + bool(sampled)),
             idempotent=True,
         )
 

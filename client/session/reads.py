@@ -12,22 +12,26 @@ replicas, and the first answer counts. All operations of a stateless service are
              answered after RESCUE times its 95th percentile
     hedge    the same, but after the 95th percentile
 
-One read in SAMPLED, drawn at random, is a sample: home answers it as well, and the two answers are
-compared. Both are given at the same number: no replica gets an operation behind the read before it
-has answered. A surrogate cannot tell a sample from other reads. One that lies at rate p is caught
-after SAMPLED / p reads on the average.
+One read in SAMPLED or more, drawn after it was answered, is a sample: home executes it as well, at
+the state of the answer, and the digests are compared. Lots are drawn when SAMPLED reads were
+answered, when home gets the operation after them, at the time of a heartbeat, and at the session's
+end. So nothing that leaves before an answer depends on the lots, and what leaves afterwards is due
+whatever was drawn: the sample goes to home together with the operations, at the size of the largest
+read among which it was drawn. A surrogate that lies at rate p is caught after at most SAMPLED / p
+reads on the average.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from client.platform.settings import Policy
-from client.session.feed import FINAL, Feed, FeedState, PendingRead
+from client.platform.settings import HOME, Policy
+from client.session.feed import FINAL, Feed, FeedState
 from images import ContractSpec
-from replay import Operation
+from replay import Operation, Response, Sample
 from replay.adapters import http
+from satchel.ids import OperationNumber
 
 UNKNOWN_SECONDS = 0.1
 """What is waited for a replica of which nothing is known yet."""
@@ -39,8 +43,13 @@ RESCUE_SECONDS = 1.0
 SAMPLED = 20
 
 SAMPLES_KEPT = 256
-"""Reads that wait for an answer, samples for home's too; no further one is sampled while so many
-do."""
+"""Samples that wait for home; if there are more, lots are drawn which is dropped."""
+
+SAMPLES_BYTES_KEPT = 64 << 20
+"""The same, of their requests."""
+
+PAYLOAD_KEPT = 256 << 10
+"""Of a larger response only the digest is remembered until home has compared it."""
 
 READ_ONLY: dict[str, Callable[[Operation, Sequence[str]], bool]] = {
     http.kind: http.changes_nothing,
@@ -49,15 +58,66 @@ READ_ONLY: dict[str, Callable[[Operation, Sequence[str]], bool]] = {
 desktop has none: to look at the screen changes what the next answer is told from."""
 
 
+@dataclass(eq=False)
+class PendingRead:
+    """One read that waits for its first response. asked: who was asked; heard: who has answered.
+
+    asked_at: when the last one of them was; states: the last operation that each had executed when
+    it was asked; leader: the replica that gave the response that counts; room: bytes that the read
+    takes as a sample.
+    """
+
+    operation: Operation
+    asked: list[Feed] = field(default_factory=list)
+    heard: set[Feed] = field(default_factory=set)
+    states: dict[Feed, OperationNumber] = field(default_factory=dict)
+    asked_at: float = 0.0
+    response: Response | None = None
+    leader: Feed | None = None
+    room: int = 0
+
+    def wanted_of(self, feed: Feed) -> bool:
+        """Return whether that replica has yet to answer it."""
+        return self.response is None and feed not in self.heard and feed in self.asked
+
+    def release(self) -> None:
+        """Keep only the digest of a large response, which the program has."""
+        said = self.response
+        if said and len(said.payload) > PAYLOAD_KEPT:
+            self.response = Response(said.number, b"", said.signature, said.digest)
+
+    @property
+    def asked_home(self) -> bool:
+        return any(feed.name == HOME for feed in self.asked)
+
+    @property
+    def heard_home(self) -> bool:
+        return any(feed.name == HOME for feed in self.heard)
+
+    @property
+    def state(self) -> OperationNumber:
+        """The last operation before the response that counts."""
+        assert self.leader
+        return self.states[self.leader]
+
+    @property
+    def earliest_state(self) -> OperationNumber:
+        """The last operation that is surely before the response."""
+        least = OperationNumber(self.operation.number - 1)
+        there = [feed for feed in self.asked if feed.state not in FINAL]
+        return min((self.states.get(feed, least) for feed in there), default=least)
+
+    @property
+    def sample(self) -> Sample:
+        """The read for home, which executes it at that state."""
+        state = self.states.get(self.leader, None) if self.leader else None
+        return Sample(state or OperationNumber(0), self.operation)
+
+
 def read_only(contract: ContractSpec) -> Callable[[Operation], bool]:
     """Which operations change nothing, as a manifest says it of its service."""
     judge, declared = READ_ONLY.get(contract.adapter), contract.read_only
     return lambda operation: judge is not None and judge(operation, declared)
-
-
-def at_random() -> bool:
-    """Whether a read is a sample. Nobody can foresee it."""
-    return secrets.randbelow(SAMPLED) == 0
 
 
 def by_distance(feeds: Sequence[Feed]) -> list[Feed]:
@@ -72,14 +132,6 @@ def by_distance(feeds: Sequence[Feed]) -> list[Feed]:
     return sorted((feed for feed in feeds if feed.state not in FINAL), key=distance)
 
 
-def at_its_number(read: PendingRead, feeds: Sequence[Feed]) -> list[Feed]:
-    """Whom a sample may be asked of. A replica that comes while it waits may have executed more
-    than home has when it answers, so it is not asked while home is there."""
-    if read.apart not in feeds:
-        return [*feeds]
-    return [feed for feed in feeds if feed.is_before(read.operation.number)]
-
-
 def next_to_ask(
     read: PendingRead, feeds: Sequence[Feed], policy: Policy, now: float
 ) -> tuple[list[Feed], float]:
@@ -89,9 +141,8 @@ def next_to_ask(
         return [], RESCUE_SECONDS
     if policy == "all":
         return others, RESCUE_SECONDS
-    hopeful = [
-        feed for feed in read.asked if feed.state in (FeedState.JOINED, FeedState.CATCHING_UP)
-    ]
+    there = (FeedState.JOINED, FeedState.CATCHING_UP)
+    hopeful = [f for f in read.asked if f.state in there and f not in read.heard]
     if not hopeful:
         return others[:1], 0.0
     wait = patience(hopeful[-1], policy) - (now - read.asked_at)

@@ -45,12 +45,13 @@ from client.session.feed import (
     LongAnswerEvent,
     LossEvent,
     ReadsEvent,
+    SampleEvent,
     SendEvent,
 )
 from client.session.journal import Encode, Journal
 from client.session.long_answer import LongAnswer
 from client.session.provisional import ProvisionalAnswers
-from client.session.reads import at_its_number, at_random, next_to_ask
+from client.session.reads import SAMPLED, next_to_ask
 from client.session.sampling import ReadSampler
 from client.session.verification import Verification
 from client.state.savings import HeadStart
@@ -68,6 +69,9 @@ DOWN_SECONDS = 5.0
 
 LAUNCH = "satchel-home launch"
 """In the remedy of home's error, where a person must launch the service."""
+
+SAMPLES_SECONDS = 2.0
+"""How long home may take at the session's end to compare the last reads."""
 
 END_SECONDS = 5.0
 """How long the end of a feed is waited for while an operation of its is under way."""
@@ -96,13 +100,13 @@ class Session:
         early: bool = False,
         limit: Limit | None = None,
         trusted: Collection[str] = (),
-        sample: Callable[[], bool] = at_random,
+        sampled: int = SAMPLED,
     ) -> None:
         """read_only: which operations of a stateful service change nothing. on_quarantine: receives
         the answer that put a replica in quarantine, from a feed's thread and under the session's
         lock: it returns at once and calls nothing here. early: replicas say early what they are
         going to answer. limit: of what is believed without home; None: no limit. trusted: the
-        surrogates to whom it does not apply. sample: whether the next read is compared."""
+        surrogates to whom it does not apply. sampled: one read in so many is compared."""
         self.journal = journal
         self.stateful = stateful
         self.early = early
@@ -124,7 +128,7 @@ class Session:
             self._verification,
             self.tally,
             stateful=stateful,
-            draw=sample,
+            sampled=sampled,
         )
         self.assignments = Assignments(journal, self._sampling, self.provisional, self._changed)
         self.events = EventQueue(self._lock, self._handle)
@@ -160,9 +164,7 @@ class Session:
         began = time.monotonic()
         with self.operations.operation():
             read = self._as_read(encode)
-            answer = (
-                self._read(read, encode, began) if read else self._operate(encode, began, on_early)
-            )
+            answer = self._read(read, began) if read else self._operate(encode, began, on_early)
         with self._changed:
             self.tally.answered += 1
             self.tally.answered_seconds += time.monotonic() - began
@@ -264,7 +266,12 @@ class Session:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End every feed and every call. Feeds whose operation is under way end with their link."""
+        """End every feed and every call. Feeds whose operation is under way end with their link.
+        Home compares the last reads before, if it answers soon."""
+        with self._changed:
+            self._sampling.flush()
+            if (home := self._feeds.get(HOME)) and home.answers:
+                self._changed.wait_for(lambda: self._sampling.over, SAMPLES_SECONDS)
         self.refuse(StateError("the session has ended", fix="start it again with `satchel run`"))
         feeds = self.feeds()
         for feed in feeds:
@@ -276,7 +283,7 @@ class Session:
 
     def confirmed(self, answer: Answer, timeout: float) -> bool:
         """Whether home, or a trusted surrogate, has answered the same; wait up to `timeout` seconds
-        for it. A read that is no sample is never confirmed."""
+        for it. With a timeout home compares a read even if it is not a sample."""
         read, feed = answer.read, answer.feed
         if feed is None or self.provisional.trusts(feed.name):
             return True
@@ -284,11 +291,12 @@ class Session:
         def heard() -> bool:
             if read is None:
                 return not self.provisional.has(answer.number)
-            return any(other.name == HOME for other in read.heard)
+            return read.heard_home
 
         with self._changed:
-            if read is None or read.apart is not None or not timeout:
-                self._changed.wait_for(lambda: heard() or self._refusal, timeout)
+            if read is not None and timeout:
+                self._sampling.want(read)
+            self._changed.wait_for(lambda: heard() or self._refusal, timeout)
             return heard() and feed.state is not FeedState.QUARANTINED
 
     def wait_stable(self, timeout: float) -> bool:
@@ -320,6 +328,9 @@ class Session:
                 event.answer.set_result(self._begin_long(event.feed, event.number))
             case ReadsEvent():
                 self._take_reads(event)
+            case SampleEvent():
+                self._sampling.compared(event.feed, event.read, event.digest)
+                self._confirmed(event.read)
             case LossEvent():
                 logger.warning("replica at %s is lost: %s", event.feed.name, event.error)
                 if event.feed.name == HOME and isinstance(event.error, ConflictError):
@@ -407,18 +418,16 @@ class Session:
         draft = self.journal.draft(encode)
         return draft if self._read_only(draft) else None
 
-    def _read(self, operation: Operation, encode: Encode, began: float) -> Answer:
+    def _read(self, operation: Operation, began: float) -> Answer:
         deadline = began + self._response_seconds
         with self._changed:
-            read = self._sampling.begin(operation, encode, self._feeds.get(HOME))
+            read = self._sampling.begin(operation, self._feeds.get(HOME))
             try:
                 while read.response is None and not self._refusal:
                     now = time.monotonic()
                     if self.provisional.stuck(self._feeds.values()):
                         raise self.provisional.refusal()
                     feeds = [f for f in self._feeds.values() if self.provisional.takes(f)]
-                    if self._sampling.has_number(read):
-                        feeds = at_its_number(read, feeds)
                     ask, pause = next_to_ask(read, feeds, self.policy, now)
                     for feed in ask:
                         read.asked.append(feed)
@@ -431,17 +440,17 @@ class Session:
                     else:
                         self._changed.wait(min(pause, deadline - now))
             finally:
-                if read.response is None or read.apart is None:
-                    self._sampling.forget(read)
-            operation = read.operation
+                self._sampling.forget(read)
             live = sum(feed.state not in FINAL for feed in self._feeds.values())
             self.tally.sent_bytes_if_all += live * operation.record_size
             if read.response is None:
                 raise self._refusal or self._unread(operation)
             number = OperationNumber(operation.number - 1) if self.stateful else operation.number
+            payload = read.response.payload
+            read.release()
             return Answer(
                 number=number,
-                payload=read.response.payload,
+                payload=payload,
                 leader=read.leader.name if read.leader else "",
                 seconds=time.monotonic() - began,
                 stable=not self.stateful or self.journal.stable >= number,

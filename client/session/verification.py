@@ -38,6 +38,7 @@ class Verification:
         self._lead = lead
         self._on_quarantine = on_quarantine
         self._comparison = Comparison(HOME)
+        self._judged: set[Feed] = set()
 
     def check(
         self,
@@ -69,7 +70,9 @@ class Verification:
             why="it or its surrogate is at fault, or the service does not do the same twice",
             fix="`satchel doctor` looks for the cause",
         )
-        if feed.quarantine(error):
+        if feed not in self._judged:  # even if its replica is gone
+            self._judged.add(feed)
+            feed.quarantine(error)
             self._tally.quarantined += 1
             self._comparison.forget(feed)
             self._lead.forget(feed.name)

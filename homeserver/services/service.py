@@ -32,6 +32,7 @@ from homeserver.services.log_keys import ServiceLogKeys
 from homeserver.services.machines import CheckpointHints, Machines, PreparedReplica, failure_of
 from homeserver.services.records import CheckpointRegistry, ServiceRecord
 from homeserver.services.remote_touches import RemoteTouches
+from homeserver.services.sampled_reads import SampledReads
 from homeserver.services.view import ServiceView
 from homeserver.settings import HomeSettings
 from hypervisor import MachineUnsupported
@@ -44,7 +45,9 @@ from replay import (
     Operation,
     OperationGap,
     OperationsCut,
+    ReadDigest,
     Response,
+    Sample,
 )
 from replica import (
     DeltaMaker,
@@ -138,6 +141,7 @@ class Service:
         self._appending = threading.Lock()
         self._changed = threading.Condition()
         self._answers = AnswerCache()
+        self._samples = SampledReads(self._changed, settings.operation_seconds)
         self._executed = OperationNumber(0)
         self._prepared: PreparedReplica | None = None
         self._executor: threading.Thread | None = None
@@ -296,6 +300,11 @@ class Service:
             self.wait_executed(OperationNumber(operation.number - 1))
             responses.append(self.replica().read(operation, self._settings.operation_seconds))
         return responses
+
+    def compare(self, samples: Sequence[Sample]) -> Iterator[ReadDigest]:
+        """See `SampledReads.compare`."""
+        stateless = None if self._log or not samples else self.replica()
+        return self._samples.compare(samples, lambda: self._prepared is not None, stateless)
 
     def append(self, operations: Sequence[Operation]) -> None:
         """Log those operations that the log has not; durable on return.
@@ -467,7 +476,7 @@ class Service:
         each, the newest first. Raises UsageError for a policy that keeps nothing."""
         require_policy(policy)
         with self._life:
-            chosen = select(self.shelf.all(), _moment, policy)
+            chosen = select(self.shelf.all(), lambda m: datetime.fromisoformat(m.created), policy)
             verdicts = []
             for index, (manifest, kept) in enumerate(chosen):
                 reasons = kept or (("newest",) if index == 0 else ())
@@ -537,6 +546,7 @@ class Service:
             prepared.replica.stop()
             raise
         self._executed = prepared.replica.last
+        self._samples.reset(self._executed)
         work = (prepared.replica,)
         self._executor = threading.Thread(target=self._run, args=work, name=f"home-{self.name}")
         self._executor.start()
@@ -574,17 +584,16 @@ class Service:
         """What the log has beyond the replica; returns after a while when it has nothing."""
         with self._changed:
             ended = replica.state is not ReplicaState.READY
-            if not ended and self.last_logged <= replica.last:
+            idle = self.last_logged <= replica.last and not self._samples.due(replica.last)
+            if not ended and idle:
                 self._changed.wait(_MACHINE_POLL_SECONDS)
+        self._samples.execute(replica, None)
         if self._log is None or self.last_logged <= replica.last:
             return
         for operation in self._log.read(replica.last):
+            self._samples.execute(replica, operation.number)
             response = replica.execute(operation, self._settings.operation_seconds)
             with self._changed:
                 self._answers.keep(response)
                 self._executed = response.number
                 self._changed.notify_all()
-
-
-def _moment(manifest: Manifest) -> datetime:
-    return datetime.fromisoformat(manifest.created)

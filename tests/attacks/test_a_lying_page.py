@@ -16,7 +16,7 @@ from client.fronts import origin
 from client.fronts.origin import ServiceOrigin
 from client.fronts.proxy import Proxy
 from client.platform.limit import Limit
-from client.platform.settings import HOME
+from client.platform.settings import HOME, Policy
 from client.session.journal import Journal
 from client.session.session import Session
 from replay import LongAnswerStart, Operation, Response
@@ -52,15 +52,29 @@ server.serve_forever()
 """
 
 
+class Page(InProcess):
+    """Answers reads as operations."""
+
+    def read(self, operations: Sequence[Operation]) -> list[Response]:
+        super().read(operations)
+        return [Response(one.number, self.says(one)) for one in operations]
+
+
 class Hotspot:
     """A session of `notes` with a surrogate that answers at once, and a home behind a gate."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, policy: Policy = "all") -> None:
         journal = Journal(folder / "log", folder / "log")
         self.session = Session(
-            journal, stateful=True, response_seconds=20.0, limit=Limit.parse("60s,20")
+            journal,
+            stateful=True,
+            response_seconds=20.0,
+            limit=Limit.parse("60s,20"),
+            policy=policy,
+            read_only=lambda operation: True,
         )
-        self.home, self.near = InProcess(HOME), InProcess("a")
+        self.home: InProcess = Page(HOME)
+        self.near: InProcess = Page("a")
         for replica in (self.home, self.near):
             replica.says = self.say
             self.session.add(replica, OperationNumber(0))
@@ -84,10 +98,12 @@ class Hotspot:
         self.proxy.close()
 
 
-@pytest.fixture
-def hotspot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hotspot]:
+@pytest.fixture(params=["all"])
+def hotspot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Hotspot]:
     monkeypatch.setattr(origin, "CONFIRM_SECONDS", 0.5)
-    made = Hotspot(tmp_path)
+    made = Hotspot(tmp_path, request.param)
     yield made
     made.close()
 
@@ -107,6 +123,7 @@ def test_what_home_has_not_confirmed_leaves_nothing_in_a_browser(hotspot: Hotspo
     assert "allow-same-origin" not in sandbox
 
 
+@pytest.mark.parametrize("hotspot", ["all", "nearest"], indirect=True)
 @pytest.mark.parametrize(
     ("dest", "kind", "status"),
     [
@@ -181,6 +198,7 @@ def test_a_page_in_the_sandbox_gets_its_pictures_and_no_other_site_does(hotspot:
     assert hotspot.get(**asked, **foreign).status_code == 403
 
 
+@pytest.mark.parametrize("hotspot", ["all", "nearest"], indirect=True)
 def test_what_home_has_confirmed_is_the_service_s_own(hotspot: Hotspot) -> None:
     answer = hotspot.get()  # it waits for home, for the cookie's sake
     assert answer.headers["Set-Cookie"] == "session=stolen"

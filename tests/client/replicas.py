@@ -4,9 +4,9 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from replay import Operation, OperationGap, Response
+from replay import Operation, OperationGap, ReadDigest, Response, Sample, Samples
 from satchel.errors import NotFoundError, SatchelError, UnavailableError
 from satchel.ids import OperationNumber
 
@@ -15,7 +15,8 @@ class InProcess:
     """An endpoint whose service answers `did OPERATION`.
 
     executed: the numbers, in order, each once. batches: how many came at a time, asked again or
-    not. reads: of each its number, and the last operation before it. fault: raised instead of an
+    not. reads: of each its number, and the last operation before it. compared: sizes of batches of
+    samples. fault: raised instead of an
     answer while it is set. after: set, the operations are executed before the fault is raised, as
     when an answer is lost. slow: seconds for each batch.
     """
@@ -41,6 +42,7 @@ class InProcess:
         self.batches: list[int] = []
         self.positions = 0
         self.reads: list[tuple[int, int]] = []
+        self.compared: list[int] = []
         self.acknowledge: Callable[[OperationNumber], None] = lambda number: None
         self.gate = threading.Event()
         self.gate.set()
@@ -58,6 +60,23 @@ class InProcess:
         if self.fault:
             raise self.fault
         return [self._answers[op.number] for op in operations if op.number in self._answers]
+
+    def compare(
+        self, samples: Samples, operations: Sequence[Operation]
+    ) -> Iterator[Response | ReadDigest]:
+        self.compared.append(len(samples.encode()))
+        digests = self._compare(samples)
+        for operation in operations:
+            yield from self.execute([operation])
+            digests |= self._compare(samples)
+        for sample in samples.reads:
+            yield ReadDigest(sample.operation.number, digests.get(sample, b""))
+
+    def _compare(self, samples: Samples) -> dict[Sample, bytes]:
+        """The samples of this state."""
+        due = [s for s in samples.reads if not self.stateful or s.state == self.last]
+        answers = self.read([sample.operation for sample in due]) if due else []
+        return {sample: answer.digest for sample, answer in zip(due, answers, strict=True)}
 
     def read(self, operations: Sequence[Operation]) -> list[Response]:
         if not self.stateful:

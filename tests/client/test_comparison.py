@@ -10,7 +10,8 @@ import pytest
 from client.platform.settings import HOME
 from client.session import comparison
 from client.session.comparison import Comparison, Divergence
-from client.session.feed import EventQueue, Feed, PendingRead
+from client.session.feed import EventQueue, Feed
+from client.session.reads import PendingRead
 from replay import Operation, Response
 from satchel.ids import OperationNumber
 from tests.client.replicas import InProcess
@@ -23,6 +24,9 @@ class Nothing:
         return []
 
     def reads(self, feed: Feed, limit: int) -> list[PendingRead]:
+        return []
+
+    def samples(self, feed: Feed, operations: object) -> list[PendingRead]:
         return []
 
 

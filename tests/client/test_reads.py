@@ -45,7 +45,7 @@ def make(places: Places, policy: Policy, *, seconds: float = 60.0) -> Session:
         response_seconds=seconds,
         policy=policy,
         read_only=lambda operation: operation.payload.startswith(b"read"),
-        sample=lambda: False,
+        sampled=0,
     )
 
 
@@ -55,7 +55,7 @@ def stateless(policy: Policy) -> Session:
         stateful=False,
         response_seconds=60.0,
         policy=policy,
-        sample=lambda: False,
+        sampled=0,
     )
 
 

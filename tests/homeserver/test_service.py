@@ -17,7 +17,7 @@ from homeserver.services.records import RecordDamaged
 from homeserver.services.service import NotExecutedYet, NotLaunched, OperationsDiffer
 from hypervisor import FakeMachine, MachineUnsupported
 from images import ImageNotBuilt, Manifest
-from replay import Log, Operation, OperationGap, OperationsCut, Response
+from replay import Log, Operation, OperationGap, OperationsCut, Response, Sample
 from replica import (
     RESUME,
     STEADY,
@@ -146,6 +146,24 @@ def test_a_machine_that_dies_right_before_an_operation(
     monkeypatch.setattr(Log, "read", dying)
     with pytest.raises(ReplicaFailed, match="the power failed"):
         list(service.answer([operation(1)]))
+
+
+def test_reads_are_compared_each_at_its_state(bench: Bench) -> None:
+    service = bench.running()
+    list(service.answer([operation(1)]))
+    (first,) = service.read([operation(2, "/pages")])
+    samples = [Sample(OperationNumber(at), operation(2, "/pages")) for at in (3, 1, 2)]
+    digests = service.compare(samples)
+    assert [answer.number for answer in service.answer([operation(2), operation(3)])] == [2, 3]
+    (last,) = service.read([operation(2, "/pages")])
+    said = [answer.digest for answer in digests]
+    assert (said[0], said[1]) == (last.digest, first.digest)
+    assert said[2] not in (first.digest, last.digest, b"")
+    assert [answer.digest for answer in service.compare(samples)] == said
+    late = Sample(OperationNumber(2), operation(3, "/pages"))
+    assert [answer.digest for answer in service.compare([late])] == [b""]
+    (now,) = service.compare([Sample(OperationNumber(3), operation(3, "/pages"))])
+    assert now.digest == service.read([operation(3, "/pages")])[0].digest
 
 
 def test_a_machine_that_dies_under_an_operation(bench: Bench) -> None:

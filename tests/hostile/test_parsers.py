@@ -58,6 +58,7 @@ from replay.batch import (
 from replay.chain import UNSEALED, encode_trailer
 from replay.frames import AgentFrame, FrameReader
 from replay.operations import AnswerPreview, LongAnswerStart, Operation, RecordInvalid, Response
+from replay.samples import ReadDigest, Sample, Samples, split_samples
 from replay.segments import LogCorrupt, LogUnsupported, encode_header, scan_segment
 from replica import (
     ProfileInvalid,
@@ -146,6 +147,7 @@ OPERATIONS = [
     Operation(OperationNumber(7), 5, 6, b"GET / HTTP/1.1\r\n\r\n"),
     Operation(OperationNumber(8), 9, 2**64 - 1, b"\xc0\xdb" * 20),
 ]
+SAMPLES = Samples(tuple(Sample(OperationNumber(6), one) for one in OPERATIONS), padding=3)
 RESPONSES = [Response(OperationNumber(7), b"200"), Response(OperationNumber(8), b"")]
 FRAME = AgentFrame(type=2, id=1, number=7, payload=b"\xc0\xdb\xdc")
 UUID = "01234567-89ab-4cde-8f01-23456789abcd"
@@ -194,6 +196,7 @@ PARSERS = [
         PAGE_CHANGES,
     ),
     Parser("profile", lambda d: decode_profile(d, PROFILED), (ProfileInvalid,), PROFILE),
+    Parser("samples", split_samples, (RecordInvalid,), SAMPLES.encode()),
     Parser("operations", decode_operations, (RecordInvalid,), encode_operations(OPERATIONS)),
     Parser(
         "responses",
@@ -337,6 +340,26 @@ def test_responses_come_back(responses: list[Response]) -> None:
 )
 def test_long_answers_come_back(answers: list[Response | LongAnswerStart]) -> None:
     assert list(answers_in([b"".join(encode_answers(answers))])) == answers
+
+
+def test_samples_and_their_digests_golden_bytes() -> None:
+    operation = Operation(OperationNumber(7), 1, 2, b"read")
+    record = operation.encode()
+    data = Samples((Sample(OperationNumber(6), operation),), padding=5).encode()
+    assert data[:24].hex() == "534154520100000039000000000000000600000000000000"
+    assert (data[24:-5], len(data)) == (record, 24 + len(record) + 5)
+    assert split_samples(data + record) == ([Sample(OperationNumber(6), operation)], record)
+    assert split_samples(record) == ([], record)
+    digests = [
+        ReadDigest(OperationNumber(7), bytes(range(32))),
+        ReadDigest(OperationNumber(8), b""),
+    ]
+    said = b"".join(encode_answers(digests))
+    assert said.hex() == (
+        "53415444" "20000000" "0700000000000000" "8a7e2691" + bytes(range(32)).hex() +
+        "53415444" "20000000" "0800000000000000" "ad550a19" + bytes(32).hex()
+    )  # fmt: skip
+    assert list(answers_in([said])) == digests
 
 
 def test_what_is_said_of_a_long_answer_golden_bytes() -> None:
