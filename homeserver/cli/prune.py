@@ -30,25 +30,28 @@ def command(context: Context, dry_run: bool, as_json: bool) -> None:
 
 def prune(context: Context, *, dry_run: bool, quiet: bool) -> dict[str, Any]:
     """The report of a prune, by the daemon where it has the store."""
+    relieved: list[int] = []
     pruned: dict[str, Any] = context.tend(
         "prune",
         "/v1/prune",
         {"dry_run": dry_run},
         lambda store, progress: upkeep.prune(store, dry_run=dry_run, progress=progress),
         quiet=quiet,
-        opened=lambda: _open(context, dry_run=dry_run),
+        opened=lambda: _open(context, relieved, dry_run=dry_run),
     )
-    return pruned
+    return pruned | {"bytes_before": pruned["bytes_before"] + sum(relieved)}
 
 
-def _open(context: Context, *, dry_run: bool) -> Store:
-    """A disk that others have filled is first given back what needs no room to be removed."""
+def _open(context: Context, relieved: list[int], *, dry_run: bool) -> Store:
+    """A disk that others have filled is first given back what needs no room to be removed: so many
+    bytes are added to `relieved`."""
     if dry_run:
         return context.open_store_to_read()
     try:
         return context.open_store()
     except StoreFull:
         with Store.open_to_relieve(context.store) as store:
-            if not store.remove_dead(needed_roots(store)):
+            relieved.append(store.remove_dead(needed_roots(store)))
+            if not relieved[-1]:
                 raise
         return context.open_store()

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is done with the whole store while the daemon has it open, by the real `satchel-home`."""
 
+import contextlib
 import json
 import os
 import pty
@@ -308,6 +309,23 @@ def test_what_found_no_room_goes_again(short_path: Path, tmp_path: Path, disk: P
             program.json("import", disk, "again")
             assert [row["name"] for row in program.json("ls")] == ["again", "disk"]
             assert program.json("verify")["ok"]
+
+
+@requires("root", "mount")
+def test_a_prune_of_a_full_disk_says_what_it_freed(
+    short_path: Path, tmp_path: Path, disk: Path
+) -> None:
+    with tmpfs(short_path / "disk", "24m"):
+        bench = Bench(short_path / "disk")
+        program = program_of(bench, tmp_path)
+        bench.home.close()
+        program.json("import", disk, "disk")
+        program.json("forget", "disk")
+        with contextlib.suppress(OSError), (short_path / "disk" / "fill").open("wb") as fill:
+            while True:
+                fill.write(bytes(MIB))
+        report = program.json("prune")
+        assert report["bytes_before"] - report["bytes_after"] >= 3 * MIB
 
 
 def test_a_volume_that_is_forgotten_while_it_is_exported(bench: Bench, disk: Path) -> None:
