@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-import httpx
+import httpx2
 
 from testbed.desktop import edit
 from wire import HttpClient
@@ -83,7 +83,7 @@ def speech(recordings: list[Path]) -> Iterator[Request]:
 
 def over_http(url: str, requests: Iterator[Request]) -> Iterator[TimedOperation]:
     """Send requests, one after the other."""
-    with httpx.Client(base_url=url, timeout=None) as http:
+    with httpx2.Client(base_url=url, timeout=None) as http:
         for request in requests:
             began = time.monotonic()
             headers = {"Content-Type": request.content_type}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from client.fronts import origin
@@ -89,8 +89,8 @@ class Hotspot:
         self.requests.append(operation.payload)
         return http.normalise(respond("200 OK", b"<p>page</p>", *self.headers), operation)
 
-    def get(self, **headers: str) -> httpx.Response:
-        return httpx.get(self.url, headers=self.own | headers, timeout=30, trust_env=False)
+    def get(self, **headers: str) -> httpx2.Response:
+        return httpx2.get(self.url, headers=self.own | headers, timeout=30, trust_env=False)
 
     def close(self) -> None:
         self.home.gate.set()
@@ -182,7 +182,7 @@ def test_a_long_script_ends_only_when_home_has_ended_it_too(
     if home_is_there:
         assert len(hotspot.get(**asked).content) == 1 << 20
     else:
-        with pytest.raises(httpx.RemoteProtocolError):
+        with pytest.raises(httpx2.RemoteProtocolError):
             hotspot.get(**asked)
 
 

@@ -15,7 +15,7 @@ from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from client import TcpPort
@@ -82,7 +82,7 @@ class Attack:
     port: int
     heard: list[Message] = field(default_factory=list)
 
-    def lure(self, browser: httpx.Client, *hosts: str) -> None:
+    def lure(self, browser: httpx2.Client, *hosts: str) -> None:
         """Have the browser visit the server under these names of the device."""
         for host in ("127.0.0.1", "localhost", *hosts):
             assert browser.get(f"http://{host}:{self.port}/").status_code == 200
@@ -121,9 +121,9 @@ def test_no_server_at_another_port_gets_what_opens_a_page(page: Page, neighbour:
             sent = {"Cookie": cookie, "Host": f"{host}:{page.port}"}
             place = f"http://127.0.0.1:{page.port}"
             for path in ("/", "/view", "/desktop", "/desktop/port"):
-                assert httpx.get(place + path, headers=sent).status_code == 403
+                assert httpx2.get(place + path, headers=sent).status_code == 403
             assert (
-                httpx.post(f"{place}/act/end", json={"key": "r"}, headers=sent).status_code == 403
+                httpx2.post(f"{place}/act/end", json={"key": "r"}, headers=sent).status_code == 403
             )
             more = f"Origin: http://{host}:{page.port}\r\nCookie: {cookie}\r\n"
             asked = ASK.format(host=f"{host}:{own['port']}", key=KEY, more=more)
@@ -134,7 +134,7 @@ def test_no_server_at_another_port_gets_what_opens_a_page(page: Page, neighbour:
 
 def test_a_refusal_does_not_tell_where_the_page_is(page: Page) -> None:
     for headers in ({}, TYPED, FRAMED):
-        answer = httpx.get(f"http://127.0.0.1:{page.port}/", headers=headers)
+        answer = httpx2.get(f"http://127.0.0.1:{page.port}/", headers=headers)
         assert answer.status_code == 403
         assert page.host not in answer.text + str(answer.headers)
 

@@ -5,7 +5,7 @@
 import hashlib
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 
 from tests.client.world import World, post
 from tests.needs import requires
@@ -29,8 +29,8 @@ def expected(mebibytes: int = MEBIBYTES) -> str:
     return hashlib.sha256(long_body(mebibytes)).hexdigest()
 
 
-def asked(url: str) -> httpx.Client:
-    return httpx.Client(base_url=url, timeout=60, trust_env=False)
+def asked(url: str) -> httpx2.Client:
+    return httpx2.Client(base_url=url, timeout=60, trust_env=False)
 
 
 def test_an_answer_in_pieces_has_all_bytes_and_every_replica_agrees(carried: World) -> None:

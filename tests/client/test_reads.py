@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from client.moves.history import History
@@ -380,8 +380,8 @@ def test_a_session_with_the_policy_nearest(world: World) -> None:
     runner = world.runner(policy="nearest")
     url = world.proxy(runner)
 
-    def get() -> httpx.Response:
-        return httpx.get(url + "/pages/1", timeout=30, trust_env=False)
+    def get() -> httpx2.Response:
+        return httpx2.get(url + "/pages/1", timeout=30, trust_env=False)
 
     first = get()
     assert first.headers["X-Satchel-Leader"] == "home"

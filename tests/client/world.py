@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from client import ClientSettings, Runner
 from client.fronts.proxy import Proxy
@@ -241,5 +241,5 @@ class World:
         self.home.close()
 
 
-def post(url: str, path: str = "/api/notes", body: bytes = b"x") -> httpx.Response:
-    return httpx.post(url + path, content=body, timeout=30, trust_env=False)
+def post(url: str, path: str = "/api/notes", body: bytes = b"x") -> httpx2.Response:
+    return httpx2.post(url + path, content=body, timeout=30, trust_env=False)

@@ -22,7 +22,7 @@ PROGRAMS = {
 }
 EVERY_PROGRAM = pytest.mark.parametrize("program", PROGRAMS)
 
-DAEMON = {"flask", "httpx", "prometheus_client", "qemu", "waitress"}
+DAEMON = {"flask", "httpx2", "prometheus_client", "qemu", "waitress"}
 """What no command needs that works alone or asks a daemon."""
 
 OF_MACHINES = {

@@ -139,6 +139,12 @@ def test_sources_talk_to_no_host_of_the_internet() -> None:
     assert not foreign
 
 
+def test_no_source_has_a_client_that_is_no_longer_maintained() -> None:
+    """httpx2 continues httpx; both may be in the environment of a working tree."""
+    left = re.compile(r"^ *(?:import|from) (?:httpx|httpcore)\b", re.MULTILINE)
+    assert [str(path) for path in tree.with_suffix(".py") if left.search(tree.text(path))] == []
+
+
 def test_nothing_waits_by_select() -> None:
     """It takes no descriptor beyond 1023, which a process with a thousand streams has."""
     waits = re.compile(r"\bselect\.select\(")

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -37,7 +37,7 @@ Served = dict[str, set[str]]
 
 def scraped(socket: Path) -> Served:
     """The labels of each series, by its name, as Prometheus reads them."""
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket))) as client:
+    with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(socket))) as client:
         answer = client.get("http://daemon/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain")

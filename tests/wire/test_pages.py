@@ -8,7 +8,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import pytest
 
 from satchel.errors import UnavailableError
@@ -36,7 +36,7 @@ def page() -> Iterator[Page]:
 
 
 @pytest.fixture
-def owner(page: Page) -> Iterator[httpx.Client]:
+def owner(page: Page) -> Iterator[httpx2.Client]:
     with localhost.client(
         base_url=f"http://{page.host}:{page.port}", follow_redirects=True
     ) as client:
@@ -66,7 +66,7 @@ def test_the_cookie_is_for_no_script_and_no_other_site(page: Page) -> None:
     assert page.link.split("=")[1] not in said
 
 
-def test_the_owner_sees_and_acts(owner: httpx.Client) -> None:
+def test_the_owner_sees_and_acts(owner: httpx2.Client) -> None:
     assert owner.get("/view").json()["title"] == "Here"
     assert owner.post("/act/end", json={"key": "r1"}).status_code == 200
     assert ENDED == ["r1"]
@@ -84,23 +84,23 @@ def test_the_owner_sees_and_acts(owner: httpx.Client) -> None:
     ],
 )
 def test_another_site_is_refused_in_spite_of_the_cookie(
-    owner: httpx.Client, headers: dict[str, str]
+    owner: httpx2.Client, headers: dict[str, str]
 ) -> None:
     assert owner.post("/act/end", json={"key": "r1"}, headers=headers).status_code == 403
     assert ENDED == []
 
 
-def test_every_answer_forbids_what_is_not_from_here(owner: httpx.Client) -> None:
+def test_every_answer_forbids_what_is_not_from_here(owner: httpx2.Client) -> None:
     for path in ("/", "/view", "/page/page.js", "/nowhere"):
         assert "default-src 'self'" in owner.get(path).headers["content-security-policy"]
 
 
-def test_files_outside_of_the_folder_are_not_served(owner: httpx.Client) -> None:
+def test_files_outside_of_the_folder_are_not_served(owner: httpx2.Client) -> None:
     for path in ("/page/../pages.py", "/page/%2e%2e/pages.py", "/page/%2e%2e%2fpages.py"):
         assert owner.get(path).status_code == 404
 
 
-def test_events_go_on_after_a_look_that_failed(owner: httpx.Client) -> None:
+def test_events_go_on_after_a_look_that_failed(owner: httpx2.Client) -> None:
     with owner.stream("GET", "/events") as answer:
         told = (json.loads(line[6:]) for line in answer.iter_lines() if line)
         assert next(told)["title"] == "Here"
@@ -110,7 +110,7 @@ def test_events_go_on_after_a_look_that_failed(owner: httpx.Client) -> None:
         assert any("title" in seen for seen in told)
 
 
-def test_viewers_are_bounded_and_one_that_leaves_makes_room(owner: httpx.Client) -> None:
+def test_viewers_are_bounded_and_one_that_leaves_makes_room(owner: httpx2.Client) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(VIEWERS):
             answer = stack.enter_context(owner.stream("GET", "/events"))
