@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from client.platform.limit import Limit
@@ -435,7 +435,7 @@ def test_one_that_sees_each_packet_is_caught(
     for number in range(reads):
         if runner.session.tally.quarantined:
             break
-        httpx.get(f"{url}/pages/{number}", timeout=30, trust_env=False)
+        httpx2.get(f"{url}/pages/{number}", timeout=30, trust_env=False)
         if number % 7 == 0:
             post(url)
     assert eventually(lambda: runner.session.tally.quarantined > 0), Watchful.lies
