@@ -40,8 +40,6 @@ Status WriteAgain(File* file, uint64_t begin, uint64_t end) {
     piece.resize(std::min<uint64_t>(end - at, 1 << 20));
     size_t got = 0;
     SATCHEL_RETURN_IF_ERROR(file->ReadAt(at, piece.size(), piece.data(), &got));
-    if (got == 0) break;
-    piece.resize(got);
     SATCHEL_RETURN_IF_ERROR(file->WriteAt(at, piece.data(), piece.size()));
   }
   return {};
@@ -181,7 +179,6 @@ Status Store::ListPacks(std::vector<uint32_t>* packs) {
     uint32_t pack = 0;
     if (ParsePackName(name, &pack)) packs->push_back(pack);
   }
-  std::sort(packs->begin(), packs->end());
   return {};
 }
 
@@ -234,7 +231,7 @@ Status Store::RecoverPack(Index* index, const Unindexed& part, const ProgressFn&
   std::unique_ptr<File> file;
   SATCHEL_RETURN_IF_ERROR(env_->Open(PackPath(part.pack), OpenMode::kReadWrite, &file));
   SATCHEL_RETURN_IF_ERROR(file->Size(end));
-  if (*end == part.from && part.from > kPackHeaderSize) return {};
+  if (*end <= part.from && part.from > kPackHeaderSize) return {};
   const Status header = CheckPackHeader(file.get());
   const bool begun = part.sure > 0 && (!part.newest || *end > kPackHeaderSize);
   if (header.Is(Kind::kDamaged) && part.from == kPackHeaderSize && !begun) {
@@ -302,7 +299,7 @@ Status Store::IndexRecords(Index* index, const Unindexed& part, File* file, bool
   };
   const Status scanned = ScanPack(file, part.from, size, visitor);
   if (!scanned.ok() && !torn) return scanned;
-  return entries.empty() && *good == part.from ? Status() : write();
+  return entries.empty() ? Status() : write();
 }
 
 void Store::Regard(BlockMap* map) {
@@ -470,7 +467,6 @@ Status Store::Reachable(const std::vector<TableRoot>& roots, std::vector<ChunkRe
     RefSet seen;
     SATCHEL_RETURN_IF_ERROR(CollectReachable(chunks, roots, /*partial=*/false, &seen));
     refs->clear();
-    refs->reserve(seen.size());
     for (const auto& entry : seen.entries()) refs->push_back(entry.ref);
     return Status();
   });
