@@ -108,7 +108,6 @@ class Schedule:
         """A source is not there any more; what was under way there is asked for elsewhere."""
         for dispatch in list(standing.flying.values()):
             self._end(dispatch)
-            standing.estimate.gone()
         for want in self._wants.values():
             if standing in want.standings:
                 want.standings.remove(standing)
