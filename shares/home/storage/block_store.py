@@ -126,13 +126,17 @@ class BlockStore:
         self.replay_seconds += monotonic() - began
 
     def _given(self, file: FileId) -> int:
-        """Return the end of the bytes that nodes gave and home stored in the file; 0 if home stored
-        nothing, or the file was removed."""
+        """Return the end of the bytes behind the size that nodes gave and home stored, up to the
+        first block without any; 0 if there are none. A policy may push a later block first."""
         if file not in self._extents or self.changed_outside(file) is not Difference.NONE:
             return 0
+        end = begin = self._extents[file].size
         with suppress(OSError):
-            return self._tree.extent(file).size
-        return 0
+            while piece := self._tree.read(file, end, BLOCK - end % BLOCK).rstrip(b"\0"):
+                end += len(piece)
+                if end % BLOCK:
+                    break
+        return end if end > begin else 0
 
     def _restore(self, file: FileId, number: int, written: list[LoggedWrite]) -> None:
         block = bytearray(self.block(file, number).ljust(BLOCK, b"\0"))

@@ -279,6 +279,19 @@ def test_a_close_that_is_cut_off_leaves_no_hole(
     assert there in {content + b"c\n", content + record + b"c\n"}
 
 
+def test_bytes_that_came_behind_a_gap_do_not_count(join: Join, home: NodesHome) -> None:
+    home.set(log="off")
+    one, two = join(), join()
+    file, first = make(one, b"a\n")
+    other = two.open(file, os.O_RDWR | os.O_APPEND).number
+    one.write(first, 0, b"b" * 9198 + b"\n")
+    home.share.blocks.store(file, 1, b"b" * BLOCK, "one")  # pushed before the block of the end
+    watched(one).cut()
+    home.lose(watched(one))
+    two.write(other, 0, b"c\n")
+    assert two.read(other, 0, 1 << 20) == b"a\nc\n"
+
+
 class Appender(threading.Thread):
     """A program that appends records to a file, which it now and then opens anew. errors: what
     ended it"""
