@@ -45,7 +45,7 @@ def fake_image(folder: Path, name: str, *, stateful: bool) -> None:
     folder.mkdir(parents=True)
     for part in ("disk", "kernel", "initrd"):
         (folder / part).write_bytes(b"\0" * 8192)
-    recipe = {"name": name, "memory_mib": 64, "stateful": stateful, "adapter_kind": "http"}
+    recipe = {"name": name, "memory_mib": 64, "stateful": stateful, "contract": "replay"}
     recipe["read_only"] = ["/pages"]
     image = {"recipe": recipe, "cmdline": "", "key": "0" * 64}
     image |= {part: part for part in ("disk", "kernel", "initrd")}
