@@ -55,7 +55,7 @@ from replay.batch import (
     encode_responses,
     responses_in,
 )
-from replay.chain import UNSEALED, encode_trailer
+from replay.chain import UNSEALED, KeyRing, encode_trailer
 from replay.frames import AgentFrame, FrameReader
 from replay.operations import AnswerPreview, LongAnswerStart, Operation, RecordInvalid, Response
 from replay.samples import ReadDigest, Sample, Samples, split_samples
@@ -148,6 +148,7 @@ OPERATIONS = [
     Operation(OperationNumber(8), 9, 2**64 - 1, b"\xc0\xdb" * 20),
 ]
 SAMPLES = Samples(tuple(Sample(OperationNumber(6), one) for one in OPERATIONS), padding=3)
+KEY_RING = KeyRing.new().changed(days=30)
 RESPONSES = [Response(OperationNumber(7), b"200"), Response(OperationNumber(8), b"")]
 FRAME = AgentFrame(type=2, id=1, number=7, payload=b"\xc0\xdb\xdc")
 UUID = "01234567-89ab-4cde-8f01-23456789abcd"
@@ -196,6 +197,7 @@ PARSERS = [
         PAGE_CHANGES,
     ),
     Parser("profile", lambda d: decode_profile(d, PROFILED), (ProfileInvalid,), PROFILE),
+    Parser("key-ring", KeyRing.from_bytes, (IntegrityError,), KEY_RING.to_bytes()),
     Parser("samples", split_samples, (RecordInvalid,), SAMPLES.encode()),
     Parser("operations", decode_operations, (RecordInvalid,), encode_operations(OPERATIONS)),
     Parser(

@@ -232,7 +232,7 @@ def test_what_a_recipe_asks_for_the_disk_must_have(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "text"),
     [
-        ("contract", 'disk = "a.raw"'),
+        ("contract", 'contract = "replay"\ndisk = "a.raw"'),
         ("command", 'disk = "a.raw"\ncontract = "carry"\ncommand = "x"'),
         ("packages", 'disk = "a.raw"\ncontract = "carry"\npackages = ["x"]'),
         ("user-data", 'user-data = "x"'),

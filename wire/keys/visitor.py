@@ -52,7 +52,7 @@ def visitor(environment: Mapping[str, str]) -> Visitor:
         raise NobodyKnown(
             "sshd does not say whose key this is",
             why=f"{VARIABLE} names no file of it: {error}" if file else f"{VARIABLE} is not set",
-            fix="put in force what `sshd-config` of this program prints",
+            fix="give sshd the lines that `sshd-config` prints",
         ) from error
     keys = [line.removeprefix(_BY_KEY) for line in lines if line.startswith(_BY_KEY)]
     if not keys:
