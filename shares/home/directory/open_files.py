@@ -167,8 +167,9 @@ class OpenFiles:
         should be."""
         for file in self._blocks.short():
             native = self._coherence.native(file)
-            writing = native is not None and self._promises.writes(native, file)
-            if not writing and not self._coherence.owned(file):
+            writers = [s for s in self._sessions.values() if self._promises.writes(s, file)]
+            complete = native not in writers and not self._coherence.owned(file)
+            if complete or not writers:  # a node at rest may own blocks, and brings nothing more
                 with suppress(OSError):
                     self._blocks.grow(file)
         for file in self._blocks.files():
