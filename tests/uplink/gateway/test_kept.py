@@ -46,6 +46,7 @@ def test_a_kept_file_outlives_the_daemon_and_is_not_for_others(cloud: Site) -> N
     (cloud.server.files / "a").write_bytes(b"content")
     cloud.list_folder()
     assert cloud.curl(path="/a") == (200, b"content")
+    assert eventually(lambda: any((cloud.folder / "cache").glob("*.json")))  # behind the answer
     cloud.stop()
     cloud.start()
     before = asked(cloud)
