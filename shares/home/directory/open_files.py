@@ -163,8 +163,8 @@ class OpenFiles:
         return self._attributes.settled(session, file)
 
     def finish_closed(self) -> None:
-        """With the lock. The native files of those that nobody has open become as long as they
-        should be."""
+        """With the lock. Give native files their length if no program writes them, or no node
+        has them open."""
         for file in self._blocks.short():
             native = self._coherence.native(file)
             writers = [s for s in self._sessions.values() if self._promises.writes(s, file)]

@@ -126,8 +126,9 @@ class BlockStore:
         self.replay_seconds += monotonic() - began
 
     def _given(self, file: FileId) -> int:
-        """Return the end of the bytes behind the size that nodes gave and home stored, up to the
-        first block without any; 0 if there are none. A policy may push a later block first."""
+        """Return the end of the bytes after the size that nodes gave and home stored, up to the
+        first block without bytes; 0 if home stored nothing. A policy may push a later block
+        first."""
         if file not in self._extents or self.changed_outside(file) is not Difference.NONE:
             return 0
         end = begin = self._extents[file].size
@@ -214,7 +215,7 @@ class BlockStore:
         return {number for key, number in self._unsaved if key == file and number != ATTRIBUTES}
 
     def files(self) -> list[FileId]:
-        """Those whose size and times may be others than their native files'."""
+        """Return the files with a size or times that differ from the native file's."""
         return list(self._extents)
 
     def finish(self, file: FileId) -> bool:
