@@ -167,7 +167,7 @@ def play(mounts: Mounts, name: str, seed: int, writes: int = 40) -> None:
 
 
 SETTLED_SECONDS = 20.0
-"""Until home's files are as long as the mounts': nodes at rest say late that nobody writes."""
+"""For home's files to become as long as those of the mounts."""
 
 
 def judge(mounts: Mounts, name: str, programs: list[Program]) -> None:
