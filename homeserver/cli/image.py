@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from console import bar, json_option, show
 from homeserver.cli.context import Context
 from replay import adapters, agent_program
 from satchel.names import check_name
+
+if TYPE_CHECKING:
+    from homeserver.services.trial import TrialVerdict
 
 NEEDS_MORE, MUST_BE_CARRIED = 20, 21
 """Exit statuses of `try`, beyond those of errors."""
@@ -81,22 +85,30 @@ def attempt(click_context: click.Context, name: str, seconds: float | None, as_j
     shown, and with 21 if it has to be carried. Exits with 8, and the end of the console's output,
     if it does not listen.
     """
-    from homeserver.services.trial import ImageTrial, to_json
-    from hypervisor import QemuDriver
-    from sandbox import Cells
+    from homeserver.services.trial import to_json
 
     context: Context = click_context.obj
-    folder = context.settings.images / check_name(name, "image")
-    with bar(f"try {name}", quiet=as_json, steps=True) as progress:
-        driver, wish = QemuDriver(), context.settings.machine
-        cells = Cells.of(context.settings, driver)
-        trial = ImageTrial(folder, driver, wish, cells=cells, timeout=seconds, progress=progress)
-        verdict = trial.verdict()
+    image = images.BuiltImage.load(context.settings.images / check_name(name, "image"))
+    verdict = tried(context, name, seconds, quiet=as_json)
     show({"name": name, **to_json(verdict)}, as_json=as_json)
-    if verdict.contract == "carry" and not trial.image.recipe.carried:
+    if verdict.contract == "carry" and not image.recipe.carried:
         click_context.exit(MUST_BE_CARRIED)
     if verdict.needs:
         click_context.exit(NEEDS_MORE)
+
+
+def tried(context: Context, name: str, seconds: float | None, *, quiet: bool) -> TrialVerdict:
+    """Try the image of that name, with a bar. Raises the errors of ImageTrial."""
+    from homeserver.services.trial import ImageTrial  # the other commands start without
+    from hypervisor import QemuDriver
+    from sandbox import Cells
+
+    folder = context.settings.images / name
+    driver, wish = QemuDriver(), context.settings.machine
+    with bar(f"try {name}", quiet=quiet, steps=True) as progress:
+        cells = Cells.of(context.settings, driver)
+        trial = ImageTrial(folder, driver, wish, cells=cells, timeout=seconds, progress=progress)
+        return trial.verdict()
 
 
 @command.command("ls")

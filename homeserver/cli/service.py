@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from console import bar, json_option, show
+from console import json_option, show
 from homeserver.cli.context import Context
 from satchel import settings
 from satchel.errors import UsageError
@@ -92,21 +92,12 @@ def add(
 def _decide(
     context: Context, image: str, contract: Contract | None, *, quiet: bool
 ) -> TrialVerdict:
-    from homeserver.services.trial import ImageTrial, decide  # the other commands start without
-    from hypervisor import QemuDriver
+    from homeserver.cli.image import tried  # the other commands start without
+    from homeserver.services.trial import decide
     from images import BuiltImage
-    from sandbox import Cells
 
-    folder, wish = context.settings.images / image, context.settings.machine
-
-    def trial() -> TrialVerdict:
-        driver = QemuDriver()
-        cells = Cells.of(context.settings, driver)
-        with bar(f"try {image}", quiet=quiet, steps=True) as progress:
-            found = ImageTrial(folder, driver, wish, cells=cells, timeout=None, progress=progress)
-            return found.verdict()
-
-    return decide(BuiltImage.load(folder), contract, trial)
+    built = BuiltImage.load(context.settings.images / image)
+    return decide(built, contract, lambda: tried(context, image, None, quiet=quiet))
 
 
 def _changed(changes: Sequence[str]) -> dict[str, Any]:

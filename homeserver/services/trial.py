@@ -62,7 +62,7 @@ class TrialVerdict:
     first, second: the beginnings of both answers
     """
 
-    contract: str
+    contract: Contract
     needs: tuple[str, ...]
     requests: int
     why: str
@@ -97,7 +97,7 @@ def decide(
     else:
         verdict = trial()
     tier = next((tier for tier in TIERS if verdict.needs and tier == verdict.tier), None)
-    decided(image, "carry" if verdict.contract == "carry" else "replay", tier)
+    decided(image, verdict.contract, tier)
     return verdict
 
 

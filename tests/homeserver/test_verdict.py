@@ -13,7 +13,7 @@ import pytest
 from homeserver.machine_options import ANYTHING
 from homeserver.services.trial import ImageTrial, TrialVerdict, decide
 from hypervisor import FakeDriver
-from images import TIERS, BuiltImage, Recipe, Rehearsal
+from images import TIERS, BuiltImage, Contract, Recipe, Rehearsal
 from images.built import write_manifest
 from images.filesystem import read_file, write_ext4
 from images.recipe import RESEED_PATH
@@ -103,7 +103,7 @@ def test_what_a_recipe_leaves_open_the_trial_decides_and_the_image_keeps_it(
     """By a disk with a file system: the agent there reads what was decided."""
     said: list[str] = []
 
-    def verdict(contract: str, needs: tuple[str, ...] = (), tier: str = "") -> TrialVerdict:
+    def verdict(contract: Contract, needs: tuple[str, ...] = (), tier: str = "") -> TrialVerdict:
         said.append(contract)
         return TrialVerdict(contract, needs, 2, "as it was found", tier=tier)
 
