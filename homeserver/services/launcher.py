@@ -70,13 +70,13 @@ class Launcher:
             self._attempts.pop(name, None)
         self._awake.set()
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self) -> None:
         """Launch nothing more. A launch that is under way ends when its service is closed."""
         with self._lock:
             self._closing = True
         self._awake.set()
         if self._thread.ident is not None:
-            self._thread.join(timeout)
+            self._thread.join()
 
     def _run(self) -> None:
         while not self._closing:
