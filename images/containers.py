@@ -24,8 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+from images.fields import PORT_LIMIT
 from images.layers import LayerInvalid, Layers
-from images.recipe import PORT_LIMIT, TRANSPORTS, Recipe
+from images.recipe import TRANSPORTS, Recipe
 from images.tree import Tree
 from sandbox import build_cell
 from satchel.errors import UnavailableError, UnsupportedError, UsageError

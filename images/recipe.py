@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from images.contract import ContractSpec, EgressRule, ServedPort
+from images.fields import PORT_LIMIT
 from images.utterances import speak
 from satchel import settings
 from satchel.errors import NotFoundError, UsageError
@@ -32,7 +33,6 @@ SHIPPED = Path(__file__).resolve().parent / "recipes"
 TRANSPORTS = ("oci:", "oci-archive:", "docker-archive:", "docker://", "dir:")
 """What a reference to an image of a container begins with, in skopeo's words."""
 
-PORT_LIMIT = 65535
 MOMENT_PATH = "/run/satchel/moment"
 """Where the guest's agent says which operation is under way: replay/agent/moment.h."""
 PRELOAD_PATH = "/usr/lib/satchel/moment.so"

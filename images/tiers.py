@@ -40,7 +40,9 @@ def tiered(image: BuiltImage, folder: Path, tier: Tier) -> BuiltImage:
         shutil.copyfile(path, folder / path.name)
     recipe = dataclasses.replace(image.recipe, needs=TIERS[tier], tier=tier)
     copy = dataclasses.replace(image, kernel=folder / kernel.name, initrd=folder / initrd.name)
-    return _described(copy, folder / image.disk.name, recipe)
+    made = _described(copy, folder / image.disk.name, recipe)
+    write_manifest(folder, made)
+    return made
 
 
 def decided(image: BuiltImage, contract: Contract, tier: Tier | None = None) -> BuiltImage:
@@ -53,18 +55,19 @@ def decided(image: BuiltImage, contract: Contract, tier: Tier | None = None) -> 
     recipe = dataclasses.replace(recipe, contract=contract, needs=TIERS[tier] if tier else needs)
     recipe = dataclasses.replace(recipe, tier=tier or recipe.tier)
     folder = image.disk.parent
-    if image.firmware:
-        made = dataclasses.replace(image, recipe=recipe)
-        write_manifest(folder, made)
-    else:
+    made = dataclasses.replace(image, recipe=recipe)
+    if not image.firmware:
         made = _described(image, folder / f"disk-{secrets.token_hex(6)}", recipe)
-        remove_others(folder, made)
+        with made.disk.open("rb") as file:
+            os.fsync(file.fileno())
+    write_manifest(folder, made)
+    remove_others(folder, made)
     return made
 
 
 def _described(image: BuiltImage, disk: Path, recipe: Recipe) -> BuiltImage:
     """The image of that recipe with a copy of its disk, whose agent has the recipe's description of
-    the service. image.json is written last."""
+    the service. Its folder says nothing of it yet."""
     copy_sparse(image.disk, disk)
     lines = [f"{line}\n" for line in read_file(disk, SERVICE_PATH).decode().split("\n")[:-1]]
     lines = [line for line in lines if not line.startswith(_GIVEN)]
@@ -75,8 +78,4 @@ def _described(image: BuiltImage, disk: Path, recipe: Recipe) -> BuiltImage:
     replace_file(disk, SERVICE_PATH, text)
     text.unlink()
     cmdline = recipe.cmdline(" ".join(w for w in image.cmdline.split() if w != WITHOUT_VDSO))
-    copy = dataclasses.replace(image, recipe=recipe, disk=disk, cmdline=cmdline)
-    with disk.open("rb") as file:
-        os.fsync(file.fileno())
-    write_manifest(disk.parent, copy)
-    return copy
+    return dataclasses.replace(image, recipe=recipe, disk=disk, cmdline=cmdline)
