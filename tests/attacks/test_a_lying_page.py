@@ -92,6 +92,16 @@ class Hotspot:
     def get(self, **headers: str) -> httpx2.Response:
         return httpx2.get(self.url, headers=self.own | headers, timeout=30, trust_env=False)
 
+    def silence(self) -> None:
+        """Home answers nothing, and who waits for it gives up soon."""
+        origin.CONFIRM_SECONDS = 0.5
+        self.home.gate.clear()
+
+    def speak(self) -> None:
+        """Home answers again, and is waited for as long as a slow host takes."""
+        origin.CONFIRM_SECONDS = 30.0
+        self.home.gate.set()
+
     def close(self) -> None:
         self.home.gate.set()
         self.session.close()
@@ -102,14 +112,14 @@ class Hotspot:
 def hotspot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Hotspot]:
-    monkeypatch.setattr(origin, "CONFIRM_SECONDS", 0.5)
+    monkeypatch.setattr(origin, "CONFIRM_SECONDS", 30.0)
     made = Hotspot(tmp_path, request.param)
     yield made
     made.close()
 
 
 def test_what_home_has_not_confirmed_leaves_nothing_in_a_browser(hotspot: Hotspot) -> None:
-    hotspot.home.gate.clear()
+    hotspot.silence()
     answer = hotspot.get()
     assert answer.headers["X-Satchel-Leader"] == "a"
     assert "Set-Cookie" not in answer.headers
@@ -136,13 +146,13 @@ def test_what_home_has_not_confirmed_leaves_nothing_in_a_browser(hotspot: Hotspo
 def test_what_may_run_in_the_origin_of_the_service_waits_for_home(
     hotspot: Hotspot, dest: str, kind: str, status: int
 ) -> None:
-    hotspot.home.gate.clear()
+    hotspot.silence()
     hotspot.headers = (f"Content-Type: {kind}",)
     asked = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": dest}
     answer = hotspot.get(**asked)
     assert answer.status_code == status
     assert status != 200 or "sandbox" in answer.headers["Content-Security-Policy"]
-    hotspot.home.gate.set()
+    hotspot.speak()
     assert eventually(lambda: hotspot.session.provisional.count == 0)
     answer = hotspot.get(**asked)
     assert answer.status_code == 200
@@ -175,8 +185,8 @@ def test_a_long_script_ends_only_when_home_has_ended_it_too(
         hotspot.session.drop(name)
         replica = Streamed(name)
         if name == HOME and not home_is_there:
-            replica.gate.clear()
             hotspot.home = replica
+            hotspot.silence()
         hotspot.session.add(replica, OperationNumber(0))
     asked = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "script"}
     if home_is_there:
@@ -207,9 +217,9 @@ def test_what_home_has_confirmed_is_the_service_s_own(hotspot: Hotspot) -> None:
 
 
 def test_a_service_worker_is_not_installed_before_home_has_its_script(hotspot: Hotspot) -> None:
-    hotspot.home.gate.clear()
+    hotspot.silence()
     assert hotspot.get(**{"Service-Worker": "script"}).status_code == 503
-    hotspot.home.gate.set()
+    hotspot.speak()
     assert eventually(lambda: hotspot.session.provisional.count == 0)
     assert hotspot.get(**{"Service-Worker": "script"}).status_code == 200
 
@@ -291,10 +301,10 @@ def test_chromium_keeps_nothing_of_a_script_in_a_lie(
     url = f"http://{hotspot.own['Host']}/"
     with driven(tmp_path, (600, 400)) as browser:
         if where == "a page":
-            hotspot.home.gate.clear()
+            hotspot.silence()
             browser.goes_to(url)
             assert eventually(lambda: browser.says("return document.title") == "it runs")
-            hotspot.home.gate.set()
+            hotspot.speak()
         else:
             hotspot.near.says, lies = hotspot.home.says, hotspot.near.says
             hotspot.near.says = lambda operation: (
