@@ -277,7 +277,7 @@ def test_locks_of_one_mount_hold_at_the_other(mounts: list[Path]) -> None:
         with pytest.raises(BlockingIOError):
             fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with two.open("r+b") as second:
-        fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(second, fcntl.LOCK_EX)  # the kernel may tell of a close after the close
 
 
 def test_a_tree_is_copied_and_is_the_same_at_the_other(mounts: list[Path], tmp_path: Path) -> None:
