@@ -54,7 +54,7 @@ def test_a_sparse_file_is_shrunk_at_once_whatever_its_size(mounts: list[Path]) -
             assert two.stat().st_size == 1 << 40
             file.truncate(size)
             os.pwrite(file.fileno(), b"12345678", 0)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
         assert two.read_bytes() == b"12345678"
 
 

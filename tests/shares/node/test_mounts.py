@@ -375,7 +375,7 @@ def test_a_program_that_is_killed_while_it_waits_for_home_ends(world: Mounts) ->
     time.sleep(0.5)
     assert program.poll() is None
     program.kill()
-    assert eventually(lambda: program.poll() is not None, 5.0)
+    assert eventually(lambda: program.poll() is not None, 40.0)
     world.shares = Shares(ShareRegistry(world.folder / "shares"), world.socket, LEASE)
     assert (place / "f").read_bytes() == b"f"
 

@@ -70,7 +70,7 @@ def test_a_node_that_gives_nothing_back_stops_nobody_for_ever(
     with pytest.raises(OSError, match="has not answered") as caught:
         CALLS[name](one, file, here)
     assert caught.value.errno == errno.EIO
-    assert WAIT <= time.monotonic() - began < WAIT + 3
+    assert WAIT <= time.monotonic() - began < WAIT + 20
     assert "has not answered" in caplog.text
     for say in unsaid:
         say()

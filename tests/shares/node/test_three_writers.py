@@ -147,7 +147,7 @@ def allowed(calls: list[Call], offset: int) -> set[int]:
 def play(mounts: Mounts, name: str, seed: int, writes: int = 40) -> None:
     (mounts.root / name).mkdir()
     places = [process.mountpoint / name for process in mounts.processes]
-    assert eventually(lambda: all(place.is_dir() for place in places), 5.0)
+    assert eventually(lambda: all(place.is_dir() for place in places))
     dice = random.Random(seed)
     programs = [
         Program(place, list(range(1 + n, 1 + 3 * writes, 3)), random.Random(dice.random()))
