@@ -147,9 +147,9 @@ class Clients:
             _end(door)
         return doors
 
-    def enter(self, key: str | None, environment: Mapping[str, str]) -> None:
-        """Count this process as a door. key: as the line of authorized_keys names it; None: ask
-        sshd. Raises ClientUnpaired."""
+    def enter(self, key: str | None, environment: Mapping[str, str]) -> str:
+        """Count this process as a door, and return its client's key, or "" if no one names it.
+        key: as the line of authorized_keys names it; None: ask sshd. Raises ClientUnpaired."""
         if key is None:
             with contextlib.suppress(AccessError):
                 key = visitor(environment).identity
@@ -166,6 +166,7 @@ class Clients:
         if key:
             self._seen.mkdir(parents=True, exist_ok=True, mode=0o700)
             (self._seen / _file_name(key)).touch(mode=0o600)
+        return key or ""
 
     def _register(self, key: str) -> None:
         self._doors.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -16,8 +16,8 @@ from satchel.names import check_name
 from satchel.paths import call_socket, edge_sockets
 from wire import API, NoSuchStream, ask_daemon, open_door, take_door_place
 
-MOST = 64
-"""Doors of all clients together."""
+MOST = 16
+"""Doors of one client. A device uses one for each of its commands and mounts."""
 
 
 @click.command("door")
@@ -26,8 +26,8 @@ MOST = 64
 def command(context: Context, client: str | None) -> None:
     """Be the door that sshd opens for a client's key. It carries the streams of
     a link over standard input and output, and is of no use at a terminal."""
-    take_door_place(context.settings.run / "doors", "", MOST, "all clients together")
-    Clients(context.settings).enter(client, os.environ)
+    key = Clients(context.settings).enter(client, os.environ)
+    take_door_place(context.settings.run / "doors", key, MOST, "home's limit for one client")
     open_door(lambda name: _place(context.settings, name))
 
 

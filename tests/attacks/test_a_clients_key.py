@@ -3,6 +3,7 @@
 """Somebody with a client's key, and OpenSSH's programs, at a surrogate that its operator set up."""
 
 import os
+import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -137,6 +138,28 @@ def test_a_paired_laptop_reads_and_writes_no_file_of_home(short_path: Path) -> N
         with pytest.raises(AccessError, match="not for paired clients"):
             api.delete("/v1/services/notes")
     assert not victim.exists()
+
+
+def test_takes_no_door_of_home_from_another_client(short_path: Path) -> None:
+    """By as many links as it gets. sshd starts the door with the key that it accepted."""
+    (short_path / "run").mkdir()
+    program = door_of("satchel-home", short_path / "run")
+    with ExitStack() as stack:
+
+        def is_open(client: str) -> bool:
+            ours, theirs = socket.socketpair()
+            stack.enter_context(ours).settimeout(30.0)
+            argv = [*program, "--client", client]
+            with theirs:
+                door = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE)
+            stack.callback(door.communicate)
+            stack.callback(ours.close)
+            return ours.recv(4) == MAGIC
+
+        stolen, honest = "SHA256:" + "s" * 43, "SHA256:" + "h" * 43
+        got = sum(1 for _ in iter(lambda: is_open(stolen), False))
+        assert got >= 8
+        assert is_open(honest)
 
 
 def test_gets_no_shell_no_command_and_no_terminal(attacker: Attacker) -> None:
