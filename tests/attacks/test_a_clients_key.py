@@ -151,7 +151,8 @@ def test_takes_no_door_of_home_from_another_client(short_path: Path) -> None:
             stack.enter_context(ours).settimeout(30.0)
             argv = [*program, "--client", client]
             with theirs:
-                door = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE)
+                end = theirs.fileno()
+                door = subprocess.Popen(argv, stdin=end, stdout=end, stderr=subprocess.PIPE)
             stack.callback(door.communicate)
             stack.callback(ours.close)
             return ours.recv(4) == MAGIC
