@@ -45,6 +45,8 @@ CERTAIN = 20 * SAMPLED
 HONEST = int(os.environ.get("SATCHEL_HONEST_ANSWERS", "500000"))
 """Of each policy in a nightly run: a million together."""
 
+FAR_SECONDS = 0.1
+
 Lie = Callable[[bytes], bytes]
 
 
@@ -424,21 +426,24 @@ def test_one_that_sees_each_packet_is_caught(
     carried: World, tmp_path: Path, rate: float, reads: int
 ) -> None:
     """It lies when nothing leaves for home. docs/security.md promises 2,800 reads at 99.9 % for a
-    surrogate that lies once in twenty reads, and 140 lies at any rate."""
-    tap = Wiretap(carried.home.sshd.port)
+    surrogate that lies once in twenty reads, and 140 lies at any rate. Home is far away, so that
+    reads are the surrogate's."""
+    tap = Wiretap(carried.home.sshd.port, FAR_SECONDS)
     Watchful.tap, Watchful.rate, Watchful.lies = tap, rate, 0
     carried.spots["a"].driver.guest = Watchful
     home = tap.peer(carried.settings.home, tmp_path)
     runner = carried.runner(home=home, policy="nearest")
     url = carried.proxy(runner)
     runner.move("a")
-    for number in range(reads):
-        if runner.session.tally.quarantined:
-            break
-        httpx2.get(f"{url}/pages/{number}", timeout=30, trust_env=False)
-        if number % 7 == 0:
-            post(url)
+    with httpx2.Client(base_url=url, timeout=30, trust_env=False) as reader:
+        for number in range(reads):
+            if runner.session.tally.quarantined:
+                break
+            reader.get(f"/pages/{number}")
+            if number % 7 == 0:
+                reader.post("/api/notes", content=b"x")
     assert eventually(lambda: runner.session.tally.quarantined > 0), Watchful.lies
+    print(f"caught after {number} reads and {Watchful.lies} lies")
     assert Watchful.lies > 0
     runner.close()
     tap.close()

@@ -15,8 +15,9 @@ from wire import Acceptor, Peer, listen_local
 class Wiretap:
     """A relay to a port of this host. sent: of each packet to there, its time and its size."""
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, port: int, delay: float = 0.0) -> None:
+        """delay: seconds that each packet takes to there."""
+        self._target, self._delay = port, delay
         self.sent: list[tuple[float, int]] = []
         self._acceptor = Acceptor(listen_local(0), self._adopt, "wiretap")
         self.port = self._acceptor.port
@@ -46,5 +47,6 @@ class Wiretap:
             while packet := source.recv(1 << 16):
                 if noted:
                     self.sent.append((time.monotonic(), len(packet)))
+                    time.sleep(self._delay)
                 sink.sendall(packet)
             sink.shutdown(socket.SHUT_WR)
