@@ -141,7 +141,7 @@ def test_a_paired_laptop_reads_and_writes_no_file_of_home(short_path: Path) -> N
 
 
 def test_takes_no_door_of_home_from_another_client(short_path: Path) -> None:
-    """A thief opens as many links as he gets. sshd starts the door with the key that it accepted."""
+    """A thief opens all links that he gets. sshd starts the door with the key that it accepted."""
     (short_path / "run").mkdir()
     program = door_of("satchel-home", short_path / "run")
     with ExitStack() as stack:
