@@ -52,9 +52,9 @@ class DesktopNotifier:
         self._markup = False
         self._bus = self._connected()
 
-    def tell(self, text: str, *, urgent: bool = False, percent: int | None = None) -> None:
+    def tell(self, text: str, *, urgent: bool = False, percent: int | None = None) -> bool:
         """Show a line of plain text, with a bar where `percent` is given. What is urgent stays
-        until the person sends it away."""
+        until the person sends it away. Return whether a desktop shows it."""
         if text != self._text:
             logger.info("%s: %s", self._title, text)
         self._text = text
@@ -67,6 +67,7 @@ class DesktopNotifier:
         answer = self._ask("Notify", "susssasa{sv}i", given)
         if answer:
             self._shown = int(answer[0])
+        return bool(answer)
 
     def progress(self, done: int, total: int) -> None:
         """A satchel.progress.Progress: the last text again, with a bar."""

@@ -33,6 +33,7 @@ from homeserver.services.service import Service
 from homeserver.settings import DOOR_SOCKET
 from homeserver.shares import Shares
 from homeserver.shares_api import grants_routes, shares_routes
+from homeserver.timetable_api import timetable_routes
 from replay import (
     decode_operations,
     encode_answers,
@@ -112,7 +113,7 @@ def home_app(
     for routes in (
         *(_chunks(home), _services(home), _operations(home, works), _checkpoints(home, works)),
         *(_upkeep(home, works), _works(works), carried_routes(home)),
-        clients_routes(home, shares, edges),
+        *(clients_routes(home, shares, edges), timetable_routes(home)),
     ):
         app.register_blueprint(routes)
 

@@ -16,14 +16,13 @@ import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from homeserver.settings import HomeSettings
 from satchel.errors import AccessError, NotFoundError, UsageError
 from satchel.files import lines_of, write_lines
 from satchel.process import Process
-from satchel.timestamps import format_timestamp
+from satchel.timestamps import format_unix
 from wire import authorized_keys_line, fingerprint, visitor
 
 AUTHORIZED_KEYS = Path("~/.ssh/authorized_keys")
@@ -194,7 +193,7 @@ class Clients:
             seconds = (self._seen / _file_name(key)).stat().st_mtime
         except FileNotFoundError:
             return None
-        return format_timestamp(datetime.fromtimestamp(seconds, UTC))
+        return format_unix(seconds)
 
 
 def _paired_lines(path: Path) -> dict[str, tuple[str, str, str]]:

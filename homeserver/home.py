@@ -32,6 +32,7 @@ from homeserver.services.view import ServiceView
 from homeserver.settings import HomeSettings
 from homeserver.store import upkeep
 from homeserver.store.settling import BackgroundSettling
+from homeserver.timetable import HomeTasks, Notices, Timetable, TimetableRecord, channel_of
 from hypervisor import Driver, HostOffer, MachineSpec
 from images import SIGNATURE_NAMESPACE, BuiltImage
 from media import MEDIA_KEY_NAMESPACE, RelocationReport, Sign
@@ -111,7 +112,10 @@ class Home:
         self._closed = False
         self._services: dict[str, Service] = {}
         self._settling = BackgroundSettling(self.store) if settings.settle else None
-        self._launcher = Launcher(self._wanted, self._is_wanted)
+        record = TimetableRecord(settings.data / "timetable.json")
+        self.notices = Notices(record, {place: channel_of(place) for place in settings.notify})
+        self._launcher = Launcher(self._wanted, self._is_wanted, self.notices)
+        self.timetable = Timetable(HomeTasks(settings, self._running, self), record, self.notices)
 
     @staticmethod
     def init(settings: HomeSettings) -> None:
@@ -191,6 +195,10 @@ class Home:
             return not self._closed and self._shelf.get(name).wanted
         except NotFoundError:
             return False  # removed meanwhile
+
+    def _running(self) -> list[Service]:
+        with self._lock:
+            return [service for service in self._services.values() if service.present]
 
     def keeper(self, service: str) -> CallKeeper:
         """Has the calls of its guests done. Raises as `service`, and as CallKeepers.of."""
@@ -396,6 +404,7 @@ class Home:
             self._closed = True
         self._machines.close()
         self._launcher.close()
+        self.timetable.close()
         with self._lock:
             services, self._services = self._services, {}
         for service in services.values():

@@ -42,6 +42,10 @@ EJECT = {"name": "eject", "key": "uuid", "label": "Eject"}
 
 MEDIA_COLUMNS = ("uuid", "path", "generation", "checkpoints", "free_bytes")
 
+NOTICE_COLUMNS = ("subject", "text", "since")
+
+TASK_COLUMNS = ("task", "last", "said", "next")
+
 SHARE_COLUMNS = ("name", "path", "policy", "nodes")
 
 NODE_COLUMNS = ("share", "node", "connected", "open_files", "behind_bytes", "since_seconds")
@@ -75,6 +79,7 @@ class HomeView:
         return {
             "title": "Home",
             "sections": [
+                {"title": "Problems", "columns": NOTICE_COLUMNS, "rows": home.notices.rows()},
                 {"title": "Services", "columns": SERVICE_COLUMNS, "rows": services},
                 {
                     "title": "Media",
@@ -84,6 +89,11 @@ class HomeView:
                 },
                 {"title": "Shares", "columns": SHARE_COLUMNS, "rows": shares.listed()},
                 {"title": "How far shares are behind", "columns": NODE_COLUMNS, "rows": nodes},
+                {
+                    "title": "Regular tasks",
+                    "columns": TASK_COLUMNS,
+                    "rows": home.timetable.rows(),
+                },
                 {"title": "Store", "facts": self._store()},
                 {"title": "This host", "facts": facts},
             ],

@@ -36,6 +36,13 @@ class HomeSettings:
     keep_weekly:       the same for weeks
     keep_monthly:      the same for months
     keep_yearly:       the same for years
+    checkpoint_minutes: a service that was used gets a checkpoint after this time, in a pause if
+        one comes soon; 0: only `checkpoint` takes one
+    checkpoint_operations: and after this number of operations; 0: by time only
+    verify_days:       how often home checks its store; 0: never
+    prune_days:        how often it prunes its store; 0: never
+    notify:            places that get a notice of each problem: `desktop`, `mailto:ADDRESS`, a
+        webhook `https://HOST/PATH`, or `ntfy:https://HOST/TOPIC`
     checkpoint_days:   so long a checkpoint is used where home cannot be asked, as on a stick that
         was found again; 0: for ever
     log_key_days:      after so many days logs on media get another key, and what was written under
@@ -76,6 +83,11 @@ class HomeSettings:
     keep_weekly: int = 0
     keep_monthly: int = 0
     keep_yearly: int = 0
+    checkpoint_minutes: int = 360
+    checkpoint_operations: int = 10_000
+    verify_days: int = 30
+    prune_days: int = 7
+    notify: tuple[str, ...] = ()
     checkpoint_days: int = 180
     log_key_days: int = 30
     driver: Literal["auto", "qemu", "libvirt"] = "auto"
@@ -99,7 +111,10 @@ class HomeSettings:
         require_numbers(
             self,
             positive=(*positive, "lease_seconds", "share_lease_seconds"),
-            not_negative=("unpacked_mib", "checkpoint_days", "log_key_days"),
+            not_negative=(
+                *("unpacked_mib", "checkpoint_days", "log_key_days", "checkpoint_minutes"),
+                *("checkpoint_operations", "verify_days", "prune_days"),
+            ),
         )
         _ = self.policy, self.machine  # their numbers are checked
         for name in self.uplink:

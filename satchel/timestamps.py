@@ -21,6 +21,11 @@ def timestamp_now() -> str:
     return format_timestamp(datetime.now(UTC))
 
 
+def format_unix(seconds: float) -> str:
+    """A moment in seconds since 1970 as that text."""
+    return format_timestamp(datetime.fromtimestamp(seconds, UTC))
+
+
 def elapsed() -> float:
     """Return seconds on a clock that counts sleep and never jumps, for differences only."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -82,6 +82,7 @@ def command(context: Context, launches: tuple[str, ...], web: int | None, as_jso
                     page = stack.enter_context(home_page(home, shares, web))
                     click.echo(f"web page: {page.link}", err=True)
                 home.launch_wanted()
+                home.timetable.start()
                 for line in helper.said():
                     note(line)
                 if as_json:

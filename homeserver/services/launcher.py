@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from homeserver.services.service import Service
 from satchel.errors import SatchelError
@@ -25,10 +26,21 @@ STEADY_SECONDS = 600.0
 """A machine that ran for so long did not fail because of its start."""
 
 
+class Alarm(Protocol):
+    """Gives notices to the owner."""
+
+    def report(self, subject: str, text: str) -> None:
+        """Open a notice, or change its text."""
+
+    def resolve(self, subject: str) -> None:
+        """Close the notice."""
+
+
 @dataclass
 class _Attempts:
     """The starts of one service. failures: how many failed in a row; due: the time of the next
-    attempt; started: that of the last success, None without one; both monotonic."""
+    attempt; started: that of the last success, or when a machine that somebody else started
+    was seen, None without one; both monotonic."""
 
     failures: int = 0
     due: float = 0.0
@@ -46,12 +58,16 @@ class Launcher:
     that fails is tried again after longer and longer pauses. One thread."""
 
     def __init__(
-        self, wanted: Callable[[], Sequence[Service]], is_wanted: Callable[[str], bool]
+        self,
+        wanted: Callable[[], Sequence[Service]],
+        is_wanted: Callable[[str], bool],
+        alarm: Alarm,
     ) -> None:
         """wanted: the services that are; is_wanted: whether one still is, asked right before its
-        start."""
+        start; alarm: gets notices of services that fail"""
         self._wanted = wanted
         self._is_wanted = is_wanted
+        self._alarm = alarm
         self._attempts: dict[str, _Attempts] = {}
         self._lock = threading.Lock()
         self._awake = threading.Event()
@@ -91,13 +107,19 @@ class Launcher:
         with self._lock:
             attempts = self._attempts.setdefault(service.name, _Attempts())
         if service.present:
+            if attempts.started is None:
+                attempts.started = now
+            if now - attempts.started > STEADY_SECONDS:
+                self._alarm.resolve(f"service {service.name}")
             return
         if attempts.started is not None:
             steady = now - attempts.started > STEADY_SECONDS
             attempts.failures = 0 if steady else attempts.failures
             pause = 0.0 if steady else attempts.fail(now)
             attempts.started = None
-            logger.error("service %s ended; it starts again in %d s", service.name, pause)
+            self._alarm.report(
+                f"service {service.name}", f"it ended; it starts again in {pause:.0f} s"
+            )
         if now < attempts.due:
             return
         try:
@@ -108,5 +130,9 @@ class Launcher:
                 return
             pause = attempts.fail(time.monotonic())
             unexpected = None if isinstance(error, SatchelError | OSError) else error
-            text = "service %s does not start, next attempt in %d s: %s"
-            logger.error(text, service.name, pause, error, exc_info=unexpected)
+            if unexpected:
+                logger.error("service %s", service.name, exc_info=unexpected)
+            self._alarm.report(
+                f"service {service.name}",
+                f"it does not start, next attempt in {pause:.0f} s: {error}",
+            )

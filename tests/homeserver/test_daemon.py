@@ -298,6 +298,13 @@ def test_the_cli_drives_the_daemon(daemon: Daemon, tmp_path: Path) -> None:
     assert carried["operation"] == 3
     (row,) = cli("media", "ls", tmp_path / "media")
     assert (row["checkpoint"], row["operation"]) == (carried["checkpoint"], 3)
+    assert cli("schedule", "--run", "verify")["ok"]
+    tasks = {row["task"]: row for row in cli("schedule")}
+    assert tasks["verify"]["last"]
+    assert tasks["prune"]["last"] is None
+    assert cli("notify", "ls") == []
+    error = daemon.program.fails(3, "--config", daemon.config, "notify", "test")
+    assert "notify = " in error["fix"]
     assert cli("media", "rotate", tmp_path / "media")["keys"] == 2
     daemon.submit(4, 4)
     again = cli("checkpoint", "notes", "--media", tmp_path / "media")

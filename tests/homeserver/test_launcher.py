@@ -65,7 +65,7 @@ def test_a_machine_that_crashes_is_started_again(
     first = bench.machine()
     first.crash("the power failed")
     assert eventually(lambda: state(bench) == "ready" and bench.machine() is not first)
-    assert "service notes ended; it starts again in 0 s" in caplog.text
+    assert "service notes: it ended; it starts again in 0 s" in caplog.text
     list(bench.home.service("notes").answer([operation(2)]))
 
 
@@ -78,7 +78,7 @@ def test_a_service_that_cannot_start_is_tried_again_and_keeps_no_other_one_waiti
     content = disk.read_bytes()
     disk.unlink()
     bench.home.want("broken")
-    assert eventually(lambda: caplog.text.count("service broken does not start") >= 3)
+    assert eventually(lambda: caplog.text.count("service broken: it does not start") >= 3)
     assert "next attempt in 0 s" in caplog.text
     bench.home.want("notes")
     assert eventually(lambda: state(bench) == "ready")
