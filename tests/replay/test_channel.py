@@ -176,7 +176,9 @@ def test_connecting_waits_for_the_socket(short_path: Path) -> None:
         threading.Timer(0.3, listen).start()
         with AgentChannel.connect(path, timeout=60):
             server.settimeout(60)
-            server.accept()[0].close()
+            accepted, _ = server.accept()
+            with accepted:
+                assert accepted.getsockname() == str(path)
 
 
 def test_connecting_to_nothing(short_path: Path) -> None:

@@ -34,6 +34,14 @@ class Relay:
         self.session = session
         self.near = near
         self.unique = 0
+        self._thread = threading.Thread(target=session.run)
+        self._thread.start()
+
+    def ends(self) -> bool:
+        """Close the session; return whether its thread ends."""
+        self.session.close()
+        self._thread.join(60)
+        return not self._thread.is_alive()
 
     def send(self, opcode: int, body: bytes = b"", file: int = 1, unique: int | None = None) -> int:
         if unique is None:
@@ -69,7 +77,7 @@ Start = Callable[..., Relay]
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Sessions of `tmp_path`, each with its end of a relay."""
-    made: list[tuple[Relay, threading.Thread]] = []
+    made: list[Relay] = []
 
     def one(tree: Passthrough | None = None, **options: object) -> Relay:
         near, far = socket.socketpair()
@@ -77,16 +85,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
         with far:
             chosen = tree or Passthrough(tmp_path)
             session = RelayedSession(chosen, far.fileno(), **options)  # type: ignore[arg-type]
-        thread = threading.Thread(target=session.run)
-        thread.start()
-        made.append((Relay(session, near), thread))
-        return made[-1][0]
+        made.append(Relay(session, near))
+        return made[-1]
 
     yield one
-    for relay, thread in made:
-        relay.session.close()
-        thread.join()
+    ended = [relay.ends() for relay in made]
+    for relay in made:
         relay.near.close()
+    assert all(ended)
 
 
 def node_of(entry: bytes) -> int:
@@ -183,9 +189,10 @@ def test_random_messages_break_nothing(start: Start, tmp_path: Path) -> None:
 
     def drop() -> None:
         with contextlib.suppress(ConnectionResetError):
-            while relay.near.recv(1 << 20):
-                pass
+            while piece := relay.near.recv(1 << 20):
+                answers.append(piece)
 
+    answers: list[bytes] = []
     reader = threading.Thread(target=drop)
     reader.start()
     for unique in range(1, 4000):
@@ -196,8 +203,9 @@ def test_random_messages_break_nothing(start: Start, tmp_path: Path) -> None:
         opcode = chance.randrange(0, 54)
         if opcode != INIT:
             relay.send(opcode, bytes(body), chance.choice((0, 1, 2, 1 << 40)), unique * 2)
-    relay.session.close()
+    assert relay.ends()
     reader.join()
+    assert answers
 
 
 def test_draining_waits_for_answers_and_takes_no_more(start: Start, tmp_path: Path) -> None:
@@ -269,4 +277,4 @@ def test_a_guest_that_does_not_read_does_not_keep_a_session(start: Start, tmp_pa
     for _ in range(40):
         body = opened + struct.pack("<QIIQII", 0, 1 << 16, 0, 0, 0, 0)
         relay.send(28, body)
-    relay.session.close()
+    assert relay.ends()
