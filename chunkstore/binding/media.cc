@@ -30,11 +30,11 @@ struct PyMedia {
   }
 };
 
-// A medium's way to the system, sealed where there is a key.
-class Way {
+// A medium's environment. It seals what it writes if there is a key.
+class MediumEnv {
  public:
   // `keys` is empty, or has kSealKeySize bytes of each key, the newest first.
-  explicit Way(const std::string& keys) {
+  explicit MediumEnv(const std::string& keys) {
     if (keys.empty()) return;
     if (keys.size() % kSealKeySize != 0) {
       Check(kMedia, Status::Make(Kind::kUsage, "a medium's key has 32 bytes"));
@@ -58,16 +58,17 @@ void Init(const path& root, const std::string& uuid) {
 }
 
 void Redescribe(const path& root, const std::string& uuid, const py::bytes& keys) {
-  const Way way{std::string(keys)};
+  const MediumEnv way{std::string(keys)};
   Run(kMedia, [&] { return Media::Redescribe(way.env(), root.string(), uuid); });
 }
 
 std::unique_ptr<PyMedia> Open(const path& root, const py::bytes& keys) {
-  struct Opened {
-    Way way;
+  struct OpenMedium {
+    MediumEnv way;
     std::unique_ptr<Media> media;
   };
-  const auto opened = std::make_shared<Opened>(Opened{Way{std::string(keys)}, nullptr});
+  const auto opened =
+      std::make_shared<OpenMedium>(OpenMedium{MediumEnv{std::string(keys)}, nullptr});
   Run(kMedia, [&] { return Media::Open(opened->way.env(), root.string(), &opened->media); });
   return std::make_unique<PyMedia>(PyMedia{{opened, opened->media.get()}});
 }
@@ -133,10 +134,10 @@ uint64_t Add(const PyMedia& self, const PyStore& from, const py::object& refs, s
   return written;
 }
 
-// Somebody who has records, of whom nothing is known but what he gives.
-class Asked final : public RecordSource {
+// Records that a Python function returns. Which it has is not known.
+class CalledRecords final : public RecordSource {
  public:
-  explicit Asked(py::object records) : records_(std::move(records)) {}
+  explicit CalledRecords(py::object records) : records_(std::move(records)) {}
 
   Status MaybeHere(const ChunkRef*, size_t n, bool* maybe) override {
     std::fill_n(maybe, n, true);
@@ -173,7 +174,7 @@ uint64_t AddAsked(const PyMedia& self, py::object records, const py::object& ref
   uint64_t written = 0;
   MediaNotes notes;
   Progress report(std::move(progress));
-  Asked from(std::move(records));
+  CalledRecords from(std::move(records));
   Status status;
   {
     const py::gil_scoped_release released;

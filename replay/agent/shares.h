@@ -74,7 +74,7 @@ class Shares {
   bool Settled();
 
  private:
-  struct Asked {
+  struct PendingRequest {
     uint32_t opcode = 0;
     std::shared_ptr<const std::string> record;
     std::shared_ptr<const std::string> interrupt;  // that the asker was interrupted, or null
@@ -107,7 +107,7 @@ class Shares {
 
   std::string init_request_;
   std::shared_ptr<const std::string> init_;
-  std::map<uint64_t, Asked> unanswered_;
+  std::map<uint64_t, PendingRequest> unanswered_;
   size_t unanswered_bytes_ = 0;
 };
 

@@ -19,7 +19,7 @@
 namespace satchel {
 namespace {
 
-struct Known {
+struct KnownHash {
   uint8_t block[kBlockSize];
   ChunkRef ref;
 };
@@ -38,10 +38,10 @@ bool IsZeroBlock(const uint8_t* block) {
 
 // Two blocks with one checksum take turns: equal bytes alone make a block known.
 ChunkRef HashBlock(const uint8_t* block) {
-  thread_local std::unordered_map<uint64_t, std::unique_ptr<Known>> table;
-  std::unique_ptr<Known>& known = table[XXH3_64bits(block, kBlockSize)];
+  thread_local std::unordered_map<uint64_t, std::unique_ptr<KnownHash>> table;
+  std::unique_ptr<KnownHash>& known = table[XXH3_64bits(block, kBlockSize)];
   if (known != nullptr && std::memcmp(known->block, block, kBlockSize) == 0) return known->ref;
-  auto made = std::make_unique<Known>();
+  auto made = std::make_unique<KnownHash>();
   std::memcpy(made->block, block, kBlockSize);
   Digest(EVP_sha1(), block, kBlockSize, made->ref.id());
   Digest(EVP_sha256(), block, kBlockSize, made->ref.digest());

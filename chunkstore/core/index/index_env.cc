@@ -63,12 +63,12 @@ class Anywhere final : public leveldb::RandomAccessFile {
 
 // What could not be written or synced is never tried again: the file has failed for good. A second
 // sync after a failed one could succeed without what the first one lost.
-class Written final : public leveldb::WritableFile {
+class WritableIndexFile final : public leveldb::WritableFile {
  public:
-  Written(Env* env, std::string folder, std::unique_ptr<File> file)
+  WritableIndexFile(Env* env, std::string folder, std::unique_ptr<File> file)
       : env_(env), folder_(std::move(folder)), file_(std::move(file)) {}
 
-  ~Written() override { (void)WriteOut(); }
+  ~WritableIndexFile() override { (void)WriteOut(); }
 
   leveldb::Status Append(const leveldb::Slice& data) override {
     buffer_.append(data.data(), data.size());
@@ -161,7 +161,7 @@ class IndexEnv final : public leveldb::EnvWrapper {
     Status status;
     if (env_->Exists(name)) status = env_->Remove(name);
     if (status.ok()) status = env_->Open(name, OpenMode::kCreate, &opened);
-    if (status.ok()) *file = new Written(env_, FolderOf(name), std::move(opened));
+    if (status.ok()) *file = new WritableIndexFile(env_, FolderOf(name), std::move(opened));
     return ToLevelDb(status);
   }
 

@@ -315,11 +315,11 @@ void Media::Has(const ChunkRef* refs, size_t n, bool* has) {
 }
 
 Status Media::Records(const ChunkRef* refs, size_t n, std::string* out, MediaNotes* notes) {
-  struct Wanted {
+  struct RecordPlace {
     Location at;
     size_t which;
   };
-  std::vector<Wanted> wanted;
+  std::vector<RecordPlace> wanted;
   {
     const MutexLock lock(&mutex_);
     for (size_t i = 0; i < n; ++i) {
@@ -327,12 +327,12 @@ Status Media::Records(const ChunkRef* refs, size_t n, std::string* out, MediaNot
       if (found != nullptr) wanted.push_back({*found, i});
     }
   }
-  std::sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) {
+  std::sort(wanted.begin(), wanted.end(), [](const RecordPlace& a, const RecordPlace& b) {
     return std::tie(a.at.pack, a.at.offset) < std::tie(b.at.pack, b.at.offset);
   });
   std::vector<std::string> records(n);
   uint8_t buffer[kMaxRecordSize];
-  for (const Wanted& each : wanted) {
+  for (const RecordPlace& each : wanted) {
     RecordView record;
     bool whole = false;
     SATCHEL_RETURN_IF_ERROR(ReadWhole(refs[each.which], each.at, buffer, &record, &whole, notes));

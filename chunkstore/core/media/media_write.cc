@@ -262,7 +262,7 @@ class Media::Adder {
   Batch Take(size_t start, int level) {
     Batch batch;
     const size_t count = std::min(kTogether, plan_.size() - start);
-    const RecordSource::Sending sending{level, BulkReader::Passing::kOnce};
+    const RecordSource::Sending sending{level, BulkReader::CacheUse::kOnce};
     batch.status = from_->Records(&plan_[start], count, &batch.records, sending);
     return batch;
   }

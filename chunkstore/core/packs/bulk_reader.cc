@@ -24,8 +24,8 @@ uint64_t EndOf(const Location& at) { return uint64_t{at.offset} + at.size(); }
 
 }  // namespace
 
-BulkReader::BulkReader(PackReader* packs, Passing passing)
-    : packs_(packs), passing_(passing), span_(Allocate(kMaxSpan)) {}
+BulkReader::BulkReader(PackReader* packs, CacheUse cache_use)
+    : packs_(packs), cache_use_(cache_use), span_(Allocate(kMaxSpan)) {}
 
 void BulkReader::Read(const Location* at, size_t n, uint8_t* blocks) {
   order_.clear();
@@ -57,7 +57,7 @@ size_t BulkReader::ReadSpan(const Location* at, size_t k, uint8_t* blocks) {
   }
   const size_t size = (end - begin + kAlign - 1) / kAlign * kAlign;
   size_t got = 0;
-  const Status status = passing_ == Passing::kOnce
+  const Status status = cache_use_ == CacheUse::kOnce
                             ? packs_->ReadSpanUncached(first.pack, begin, size, span_.get(), &got)
                             : packs_->ReadSpan(first.pack, begin, end - begin, span_.get(), &got);
   if (!status.ok()) got = 0;

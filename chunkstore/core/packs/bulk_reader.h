@@ -32,13 +32,13 @@ namespace satchel {
 // For one thread at a time. Memory: kMaxSpan and one frame.
 class BulkReader {
  public:
-  enum class Passing : uint8_t {
+  enum class CacheUse : uint8_t {
     kKeep,  // the packs are read again soon
     kOnce,  // what the system does not have in its memory need not come there
   };
 
   // `packs` outlives the reader.
-  BulkReader(PackReader* packs, Passing passing);
+  BulkReader(PackReader* packs, CacheUse cache_use);
 
   // Reads the chunks at at[0..n) to blocks one behind the other. One that cannot be had, or that
   // has no place (pack 0), becomes zero. What is read is whole; whose chunk it is nobody checks.
@@ -57,7 +57,7 @@ class BulkReader {
   void Decode(const Location& at, const uint8_t* data, size_t n, uint8_t* block);
 
   PackReader* const packs_;
-  const Passing passing_;
+  const CacheUse cache_use_;
   const std::unique_ptr<uint8_t, Free> span_;
   FrameDecoder decoder_;
   Location frame_{};             // the one that decoder_ has, of the span that is read

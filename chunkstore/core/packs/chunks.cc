@@ -206,7 +206,7 @@ Status Chunks::MaybeHere(const ChunkRef* refs, size_t n, bool* maybe) {
 }
 
 Status Chunks::Records(const ChunkRef* refs, size_t n, std::string* out, const Sending& sending) {
-  BulkReader reader(&reader_, sending.passing);
+  BulkReader reader(&reader_, sending.cache_use);
   std::vector<uint8_t> blocks;
   for (size_t start = 0; start < n; start += kGroup) {
     const size_t count = std::min(kGroup, n - start);

@@ -75,7 +75,7 @@ class RecordSource {
   // level: of zstd, for what is not in a compressed record of its own here.
   struct Sending {
     int level = kSentLevel;
-    BulkReader::Passing passing = BulkReader::Passing::kKeep;
+    BulkReader::CacheUse cache_use = BulkReader::CacheUse::kKeep;
   };
 
   virtual ~RecordSource() = default;

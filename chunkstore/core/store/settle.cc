@@ -89,9 +89,9 @@ class Deference {
 };
 
 // One call of MakeFrames.
-class Making {
+class FrameJob {
  public:
-  Making(Chunks* chunks, const FramePlan& plan, SettleReport* report)
+  FrameJob(Chunks* chunks, const FramePlan& plan, SettleReport* report)
       : chunks_(chunks), plan_(plan), workers_(Bytes(plan)), report_(report) {}
 
   Status Run(const ProgressFn& progress) {
@@ -104,7 +104,7 @@ class Making {
   }
 
  private:
-  struct Made {
+  struct NewFrame {
     uint64_t ticket = 0;
     std::string frame;
     std::vector<Index::Entry> entries;  // those that are in it, by slot
@@ -125,7 +125,7 @@ class Making {
     std::vector<uint8_t> blocks(kMaxFrameChunks * kBlockSize);
     for (;;) {
       if (deference) Wait(deference->Away());
-      const auto made = std::make_shared<Made>();
+      const auto made = std::make_shared<NewFrame>();
       if (!Take(made.get()) || !workers_.WaitForRoom(made->ticket)) return {};
       SATCHEL_RETURN_IF_ERROR(Read(blocks.data(), made.get()));
       const auto count = static_cast<unsigned>(made->entries.size());
@@ -150,7 +150,7 @@ class Making {
   bool AllTaken() const REQUIRES(mutex_) { return next_ >= plan_.entries.size(); }
 
   // The entries of the next frame; false when there is no more to do.
-  bool Take(Made* made) {
+  bool Take(NewFrame* made) {
     const MutexLock lock(&mutex_);
     for (;;) {
       if (workers_.stopped() || AllTaken()) return false;
@@ -169,7 +169,7 @@ class Making {
   }
 
   // Reads the chunks to `blocks`, without those that are lost.
-  Status Read(uint8_t* blocks, Made* made) {
+  Status Read(uint8_t* blocks, NewFrame* made) {
     std::vector<Index::Entry> here;
     for (const auto& entry : made->entries) {
       made->bytes += entry.value.size();
@@ -192,7 +192,7 @@ class Making {
   }
 
   // Called for one frame at a time, in the order in which they were taken.
-  Status Deliver(Made* made) {
+  Status Deliver(NewFrame* made) {
     report_->damaged += made->damaged;
     workers_.Done(made->bytes);
     if (made->entries.empty()) return {};
@@ -231,9 +231,9 @@ uint64_t PageKey(const uint8_t* block) {
 
 Status MakeFrames(Chunks* chunks, const FramePlan& plan, const ProgressFn& progress,
                   SettleReport* report, bool* complete) {
-  Making making(chunks, plan, report);
-  SATCHEL_RETURN_IF_ERROR(making.Run(progress));
-  *complete = making.complete();
+  FrameJob job(chunks, plan, report);
+  SATCHEL_RETURN_IF_ERROR(job.Run(progress));
+  *complete = job.complete();
   return {};
 }
 

@@ -45,13 +45,13 @@ Status WriteAgain(File* file, uint64_t begin, uint64_t end) {
   return {};
 }
 
-// Counts an operation as long as it runs.
-class Counted {
+// Counts one operation while it runs.
+class OperationCount {
  public:
-  explicit Counted(std::atomic<int>* count) : count_(count) { ++*count_; }
-  ~Counted() { --*count_; }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
+  explicit OperationCount(std::atomic<int>* count) : count_(count) { ++*count_; }
+  ~OperationCount() { --*count_; }
+  OperationCount(const OperationCount&) = delete;
+  OperationCount& operator=(const OperationCount&) = delete;
 
  private:
   std::atomic<int>* const count_;
@@ -356,7 +356,7 @@ std::vector<ChunkRef> Store::TakeNamesakes() {
 }
 
 Status Store::Put(const uint8_t* blocks, size_t n, ChunkRef* refs) {
-  const Counted counted(&foreground_);
+  const OperationCount counted(&foreground_);
   return WithChunks([&](Chunks* chunks) { return chunks->Put(blocks, n, refs); });
 }
 
@@ -378,7 +378,7 @@ Status Store::Records(const ChunkRef* refs, size_t n, std::string* out) {
 }
 
 Status Store::Admit(const uint8_t* data, size_t n, std::vector<ChunkRef>* admitted) {
-  const Counted counted(&foreground_);
+  const OperationCount counted(&foreground_);
   return WithChunks([&](Chunks* chunks) { return chunks->Admit(data, n, admitted); });
 }
 
@@ -388,7 +388,7 @@ Status Store::Sync() {
 
 Status Store::Import(BlockSource* source, const TableRoot* base, const ProgressFn& progress,
                      TableRoot* root, Stored* stored) {
-  const Counted counted(&foreground_);
+  const OperationCount counted(&foreground_);
   return WithChunks([&](Chunks* chunks) {
     SATCHEL_RETURN_IF_ERROR(ImportVolume(chunks, source, base, progress, root, stored));
     SATCHEL_RETURN_IF_ERROR(chunks->Sync());
@@ -398,7 +398,7 @@ Status Store::Import(BlockSource* source, const TableRoot* base, const ProgressF
 }
 
 Status Store::Export(const TableRoot& root, File* out, const ProgressFn& progress) {
-  const Counted counted(&foreground_);
+  const OperationCount counted(&foreground_);
   return WithChunks([&](Chunks* chunks) {
     SATCHEL_RETURN_IF_ERROR(ExportVolume(chunks, root, out, progress));
     return out->Sync();
@@ -447,13 +447,13 @@ Status Store::MissingIn(const TableRoot& root, uint64_t first, uint64_t count,
 
 Status Store::Place(BlockMap* map, const uint32_t* numbers, size_t n, const uint8_t* data) {
   Regard(map);
-  const Counted counted(&foreground_);
+  const OperationCount counted(&foreground_);
   return WithChunks([&](Chunks* chunks) { return PlaceBlocks(chunks, map, numbers, n, data); });
 }
 
 Status Store::Commit(const TableRoot& root, BlockMap* map, File* overlay, TableRoot* new_root) {
   Regard(map);
-  const Counted counted(&foreground_);
+  const OperationCount counted(&foreground_);
   return WithChunks([&](Chunks* chunks) {
     SATCHEL_RETURN_IF_ERROR(CommitVolume(chunks, root, map, overlay, new_root));
     in_use_.Made(*new_root);

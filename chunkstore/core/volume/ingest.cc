@@ -47,7 +47,7 @@ struct Batch {
 
 // What a worker needs while it makes a batch, kept from one to the next.
 struct Desk {
-  explicit Desk(Chunks* chunks) : leaves(chunks->reader(), BulkReader::Passing::kKeep) {}
+  explicit Desk(Chunks* chunks) : leaves(chunks->reader(), BulkReader::CacheUse::kKeep) {}
 
   BulkReader leaves;
   std::vector<Block> blocks;

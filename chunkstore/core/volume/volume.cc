@@ -283,7 +283,7 @@ class Exporter {
   Status Work() {
     std::array<Group, 2> groups;
     for (Group& group : groups) SATCHEL_RETURN_IF_ERROR(group.Make(out_));
-    BulkReader reader(chunks_->reader(), BulkReader::Passing::kOnce);
+    BulkReader reader(chunks_->reader(), BulkReader::CacheUse::kOnce);
     std::vector<ChunkRef> wanted;
     std::vector<Page> leaves(kGroup / kPageFanout);
     for (size_t turn = 0; !workers_.stopped(); ++turn) {
