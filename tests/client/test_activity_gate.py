@@ -16,8 +16,8 @@ from tests.waiting import eventually
 from wire import PeerUnreachable, Priority
 
 
-class Asked:
-    """A home that notes how urgent what it was asked for is."""
+class PriorityRecorder:
+    """A home that records the priority of each fetch."""
 
     def __init__(self) -> None:
         self.priorities: list[Priority] = []
@@ -33,7 +33,7 @@ def test_what_is_fetched_ahead_waits_for_the_operation_and_a_miss_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(activity_gate, "YIELD_SECONDS", 3600.0)
-    operations, home = ActivityGate(), Asked()
+    operations, home = ActivityGate(), PriorityRecorder()
     http = relay_app(home, operations, PathRate()).test_client()  # type: ignore[arg-type]
 
     def ask(priority: Priority) -> int:
@@ -54,7 +54,7 @@ def test_what_is_fetched_ahead_waits_for_the_operation_and_a_miss_does_not(
 def test_who_asks_home_while_its_link_is_made_again_is_answered(stands: bool, status: int) -> None:
     """After a walk home answered nothing for a moment, and was left alone for seconds."""
 
-    class Broken(Asked):
+    class Broken(PriorityRecorder):
         def fetch(self, refs: bytes, priority: Priority) -> bytes:
             super().fetch(refs, priority)
             if len(self.priorities) == 1:
@@ -179,7 +179,7 @@ class Stick:
 def test_what_a_surrogate_is_sent_tells_how_fast_the_way_to_it_is(name: str) -> None:
     operations, way = ActivityGate(), PathRate()
     media = media_app(Stick(), operations, way)  # type: ignore[arg-type]
-    home = relay_app(Asked(), operations, way)  # type: ignore[arg-type]
+    home = relay_app(PriorityRecorder(), operations, way)  # type: ignore[arg-type]
     http = {"media": media, "home": home}[name].test_client()
     headers = {"Satchel-Rate": "1000000"}
     assert http.post("/v1/chunks", data=bytes(52), headers=headers).status_code == 200

@@ -54,7 +54,7 @@ class Notes(BaseHTTPRequestHandler):
         pass
 
 
-class Kept:
+class DeclaredService:
     """A front of a service with these requests declared, and what the service knows."""
 
     def __init__(self, made: Guest, server: ThreadingHTTPServer, asked: type[Notes]) -> None:
@@ -75,10 +75,10 @@ class Kept:
 
 
 @pytest.fixture
-def kept(short_path: Path) -> Iterator[Kept]:
+def kept(short_path: Path) -> Iterator[DeclaredService]:
     with answering() as (server, asked), guest(short_path, server.server_port) as made:
         made.attach()
-        found = Kept(made, server, asked)
+        found = DeclaredService(made, server, asked)
         yield found
         found.front.close()
 
@@ -87,7 +87,7 @@ def kept(short_path: Path) -> Iterator[Kept]:
 def answering() -> Iterator[tuple[ThreadingHTTPServer, type[Notes]]]:
     answers = threading.Event()
     answers.set()
-    asked = type("Asked", (Notes,), {"kept": {}, "asked": [], "answers": answers})
+    asked = type("RecordedNotes", (Notes,), {"kept": {}, "asked": [], "answers": answers})
     with ThreadingHTTPServer(("127.0.0.1", 0), asked) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -99,7 +99,9 @@ def answering() -> Iterator[tuple[ThreadingHTTPServer, type[Notes]]]:
             thread.join()
 
 
-def test_what_was_answered_and_may_be_sent_twice_is_sent_again_in_order(kept: Kept) -> None:
+def test_what_was_answered_and_may_be_sent_twice_is_sent_again_in_order(
+    kept: DeclaredService,
+) -> None:
     for path, body in (("/notes/1", b"old"), ("/notes/2", b"two"), ("/notes/1", b"new")):
         assert curl("-X", "PUT", "-d", body.decode(), f"{kept.url}{path}").stdout == body
     assert curl("-d", "x", f"{kept.url}/orders?to=me").stdout == b"x"
@@ -117,7 +119,7 @@ def test_what_was_answered_and_may_be_sent_twice_is_sent_again_in_order(kept: Ke
 
 
 def test_a_copy_ends_what_is_remembered_though_the_clock_jumps(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: DeclaredService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     curl("-X", "PUT", "-d", "one", f"{kept.url}/notes/1")
     time.sleep(0.01)
@@ -127,7 +129,7 @@ def test_a_copy_ends_what_is_remembered_though_the_clock_jumps(
     assert [str(request) for request in kept.requests.lost(copied).again] == ["PUT /notes/2"]
 
 
-def test_a_program_that_waits_gets_the_answer_of_the_next_machine(kept: Kept) -> None:
+def test_a_program_that_waits_gets_the_answer_of_the_next_machine(kept: DeclaredService) -> None:
     kept.answers.clear()
     said: list[bytes] = []
     words = ("-X", "PUT", "-d", "kept", f"{kept.url}/notes/1")
@@ -144,7 +146,7 @@ def test_a_program_that_waits_gets_the_answer_of_the_next_machine(kept: Kept) ->
     assert said == [b"kept"]
 
 
-def test_a_program_whose_request_may_not_be_sent_twice_is_told(kept: Kept) -> None:
+def test_a_program_whose_request_may_not_be_sent_twice_is_told(kept: DeclaredService) -> None:
     kept.answers.clear()
     with socket.create_connection(("127.0.0.1", kept.front.port), PATIENCE_SECONDS) as program:
         host = f"Host: 127.0.0.1:{kept.front.port}"
@@ -197,7 +199,7 @@ def test_only_what_is_declared_may_be_sent_twice(target: str, declared: bool) ->
     assert (len(lost.again), len(lost.told)) == ((1, 0) if declared else (0, 1))
 
 
-def test_a_request_that_offers_another_protocol_is_repeated_and_told(kept: Kept) -> None:
+def test_a_request_that_offers_another_protocol_is_repeated_and_told(kept: DeclaredService) -> None:
     offer = ("-H", "Connection: Upgrade", "-H", "Upgrade: h2c")
     curl("-X", "PUT", "-d", "one", *offer, f"{kept.url}/notes/1", f"{kept.url}/notes/2")
     curl(*offer, "-d", "x", f"{kept.url}/orders", f"{kept.url}/orders/2")

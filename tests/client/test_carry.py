@@ -68,7 +68,7 @@ class Remembering(ScriptedGuest):
         return AgentFrame(kind, request.id, number=0, payload=self.word.encode()).encode()
 
 
-class Kept:
+class CarriedWorld:
     """The world, and its carried service."""
 
     def __init__(self, folder: Path) -> None:
@@ -143,22 +143,22 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def everything() -> Iterator[Kept]:
+def everything() -> Iterator[CarriedWorld]:
     folder = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
-    made = Kept(folder)
+    made = CarriedWorld(folder)
     yield made
     made.close()
     shutil.rmtree(folder)
 
 
 @pytest.fixture
-def kept(everything: Kept) -> Iterator[Kept]:
+def kept(everything: CarriedWorld) -> Iterator[CarriedWorld]:
     yield everything
     everything.end_sessions()
 
 
 def test_a_session_continues_with_home_until_its_surrogate_answers(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kept: CarriedWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(arrival, "AGAIN_SECONDS", 0.2)
     session = kept.session()
@@ -188,7 +188,7 @@ def no_copies(session: CarryRunner) -> Iterator[None]:
         yield
 
 
-def test_what_a_machine_knows_goes_where_it_leads(kept: Kept) -> None:
+def test_what_a_machine_knows_goes_where_it_leads(kept: CarriedWorld) -> None:
     session = kept.session()
     kept.says("home", "at home")
     session.move("a")
@@ -207,7 +207,7 @@ def test_what_a_machine_knows_goes_where_it_leads(kept: Kept) -> None:
     assert kept.word("b") == "at b"
 
 
-def test_what_a_machine_touched_at_home_is_there_before_it_leads(kept: Kept) -> None:
+def test_what_a_machine_touched_at_home_is_there_before_it_leads(kept: CarriedWorld) -> None:
     """The first answers of a machine that was moved waited 15 s for blocks of home's."""
     session = kept.session()
     with (kept.replica("home").run_dir / "memory" / "ram").open("r+b") as memory:
@@ -218,7 +218,7 @@ def test_what_a_machine_touched_at_home_is_there_before_it_leads(kept: Kept) -> 
     assert block.state is not BlockState.ABSENT
 
 
-def test_copies_become_checkpoints_that_home_signs(kept: Kept) -> None:
+def test_copies_become_checkpoints_that_home_signs(kept: CarriedWorld) -> None:
     session = kept.session()
     session.move("a")
     before = [manifest.id for manifest in kept.checkpoints()]
@@ -234,7 +234,7 @@ def test_copies_become_checkpoints_that_home_signs(kept: Kept) -> None:
     assert status["delta_failure"] is None
 
 
-def test_home_goes_on_from_the_newest_copy_when_a_surrogate_is_lost(kept: Kept) -> None:
+def test_home_goes_on_from_the_newest_copy_when_a_surrogate_is_lost(kept: CarriedWorld) -> None:
     session = kept.session()
     session.move("a")
     kept.says("a", "copied")
@@ -251,7 +251,7 @@ def test_home_goes_on_from_the_newest_copy_when_a_surrogate_is_lost(kept: Kept) 
     kept.spots["a"].mend()
 
 
-def test_a_machine_that_ends_is_a_loss_as_well(kept: Kept) -> None:
+def test_a_machine_that_ends_is_a_loss_as_well(kept: CarriedWorld) -> None:
     session = kept.session()
     session.move("a")
     kept.crash("a")
@@ -261,7 +261,7 @@ def test_a_machine_that_ends_is_a_loss_as_well(kept: Kept) -> None:
 
 
 def test_a_loss_is_seen_while_who_led_before_is_still_ending(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: CarriedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = kept.session()
     session.move("a")
@@ -286,7 +286,7 @@ def test_a_loss_is_seen_while_who_led_before_is_still_ending(
     session.move("a")
 
 
-def test_a_surrogate_has_to_be_trusted(kept: Kept) -> None:
+def test_a_surrogate_has_to_be_trusted(kept: CarriedWorld) -> None:
     session = kept.session(trusted=("b",))
     with pytest.raises(SurrogateNotTrusted, match="trusted = true"):
         session.move("a")
@@ -295,7 +295,7 @@ def test_a_surrogate_has_to_be_trusted(kept: Kept) -> None:
 
 
 def test_the_old_leader_goes_on_where_the_new_one_does_not_come_up(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: CarriedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = kept.session()
     session.move("a")
@@ -315,7 +315,7 @@ def test_the_old_leader_goes_on_where_the_new_one_does_not_come_up(
     assert kept.word("b") == "kept"
 
 
-def test_a_session_that_ends_brings_the_service_home(kept: Kept) -> None:
+def test_a_session_that_ends_brings_the_service_home(kept: CarriedWorld) -> None:
     session = kept.session()
     session.move("a")
     kept.says("a", "the last word")
@@ -324,7 +324,7 @@ def test_a_session_that_ends_brings_the_service_home(kept: Kept) -> None:
     assert kept.spots["a"].replicas() == []
 
 
-def test_commands_use_it_as_any_service(kept: Kept) -> None:
+def test_commands_use_it_as_any_service(kept: CarriedWorld) -> None:
     settings = kept.world.settings
     peers = {"home": settings.home}
     for name, peer in settings.surrogates.items():
@@ -351,7 +351,7 @@ def test_commands_use_it_as_any_service(kept: Kept) -> None:
     assert kept.word("home") == "by commands"
 
 
-def check_commands(kept: Kept, satchel: Commands) -> None:
+def check_commands(kept: CarriedWorld, satchel: Commands) -> None:
     """Of a session that was told to go to b, until it has ended."""
 
     def at_b() -> bool:
@@ -373,14 +373,14 @@ def check_commands(kept: Kept, satchel: Commands) -> None:
     assert satchel.sees("stop", SERVICE) == {"stopped": SERVICE}
 
 
-def test_another_kind_of_session_says_that_it_is_carried(kept: Kept) -> None:
+def test_another_kind_of_session_says_that_it_is_carried(kept: CarriedWorld) -> None:
     runner = Runner(kept.world.settings, SERVICE, media=None)
     with pytest.raises(ServiceIsCarried):
         runner.start()
     runner.close()
 
 
-def test_a_session_after_one_that_was_killed_goes_on_where_it_led(kept: Kept) -> None:
+def test_a_session_after_one_that_was_killed_goes_on_where_it_led(kept: CarriedWorld) -> None:
     killed = kept.session()
     killed.move("b")
     kept.says("b", "copied")
@@ -396,20 +396,20 @@ def test_a_session_after_one_that_was_killed_goes_on_where_it_led(kept: Kept) ->
     assert kept.spots["b"].replicas() == []
 
 
-def test_who_leads_is_not_moved_to_where_it_is(kept: Kept) -> None:
+def test_who_leads_is_not_moved_to_where_it_is(kept: CarriedWorld) -> None:
     session = kept.session()
     with pytest.raises(StateError, match="is at home already"):
         session.move("home")
 
 
-def test_home_takes_no_delta_that_leads_elsewhere(kept: Kept) -> None:
+def test_home_takes_no_delta_that_leads_elsewhere(kept: CarriedWorld) -> None:
     session = kept.session()
     session.move("a")
     with no_copies(session):
         check_deltas_are_looked_at(kept, session)
 
 
-def check_deltas_are_looked_at(kept: Kept, session: CarryRunner) -> None:
+def check_deltas_are_looked_at(kept: CarriedWorld, session: CarryRunner) -> None:
     """What leads elsewhere, or comes in no order, leaves home as it was."""
     (hosted,) = kept.spots["a"].host.replicas()
     kept.says("a", "true")

@@ -14,7 +14,7 @@ from client.session.checkpoints import OwnerOverrides, candidates
 from client.state.last_seen import StateOlder
 from images import Manifest
 from media import Media
-from tests.client.test_carry import SERVICE, Kept
+from tests.client.test_carry import SERVICE, CarriedWorld
 from tests.leftovers import SHORT_PREFIX
 from tests.needs import requires
 from tests.waiting import eventually
@@ -23,22 +23,22 @@ pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
 
 @pytest.fixture
-def kept() -> Iterator[Kept]:
+def kept() -> Iterator[CarriedWorld]:
     folder = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
-    made = Kept(folder)
+    made = CarriedWorld(folder)
     made.home.carry(SERVICE, made.world.stick)
     yield made
     made.close()
     shutil.rmtree(folder)
 
 
-def on_stick(kept: Kept, stick: Path | None = None) -> Manifest:
+def on_stick(kept: CarriedWorld, stick: Path | None = None) -> Manifest:
     """What the owner has signed there, the newest of it."""
     with Media.open(stick or kept.world.stick) as media:
         return candidates(SERVICE, media, None, kept.world.settings.allowed_signers)[0].manifest
 
 
-def has_newest(kept: Kept, session: CarryRunner, more: int = 2) -> bool:
+def has_newest(kept: CarriedWorld, session: CarryRunner, more: int = 2) -> bool:
     """Wait for so many more copies, and until the medium has the newest one that home has."""
     wanted = session.status()["deltas"] + more
     assert eventually(lambda: session.status()["deltas"] >= wanted)
@@ -46,7 +46,7 @@ def has_newest(kept: Kept, session: CarryRunner, more: int = 2) -> bool:
 
 
 def test_what_home_signs_comes_onto_the_medium_and_the_next_surrogate_goes_on_from_it(
-    kept: Kept,
+    kept: CarriedWorld,
 ) -> None:
     session = kept.session(media=kept.world.stick)
     session.move("a")
@@ -71,7 +71,9 @@ def test_what_home_signs_comes_onto_the_medium_and_the_next_surrogate_goes_on_fr
     assert on_stick(kept) == kept.checkpoints()[-1]
 
 
-def test_a_medium_that_is_behind_is_named_and_refused_unless_it_is_accepted(kept: Kept) -> None:
+def test_a_medium_that_is_behind_is_named_and_refused_unless_it_is_accepted(
+    kept: CarriedWorld,
+) -> None:
     session = kept.session(media=kept.world.stick)
     session.move("a")
     kept.says("a", "on both")
@@ -95,7 +97,7 @@ def test_a_medium_that_is_behind_is_named_and_refused_unless_it_is_accepted(kept
     assert kept.word("home") == "instead"
 
 
-def test_home_that_has_gone_on_keeps_what_it_has(kept: Kept) -> None:
+def test_home_that_has_gone_on_keeps_what_it_has(kept: CarriedWorld) -> None:
     session = kept.session(media=kept.world.stick)
     session.close()
     kept.home.cut()
@@ -112,7 +114,7 @@ def test_home_that_has_gone_on_keeps_what_it_has(kept: Kept) -> None:
 
 
 def test_without_home_a_lost_leader_is_replaced_from_the_medium_where_the_person_says(
-    kept: Kept,
+    kept: CarriedWorld,
 ) -> None:
     session = kept.session(media=kept.world.stick)
     session.move("a")
@@ -135,7 +137,9 @@ def test_without_home_a_lost_leader_is_replaced_from_the_medium_where_the_person
     kept.spots["a"].mend()
 
 
-def test_a_session_that_ends_without_home_leaves_the_machine_where_it_is(kept: Kept) -> None:
+def test_a_session_that_ends_without_home_leaves_the_machine_where_it_is(
+    kept: CarriedWorld,
+) -> None:
     session = kept.session(media=kept.world.stick)
     session.move("a")
     kept.says("a", "left there")

@@ -310,11 +310,11 @@ def test_what_operations_take_without_the_way_is_what_the_nearest_replica_says(
 def test_a_surrogate_that_is_left_while_one_plans_is_no_fault(
     places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Gone(InProcess):
+    class LostReplica(InProcess):
         def status(self, **_: float) -> object:
             raise NotFoundError("no such replica")
 
-    session, near = make(places, "all"), Gone("a")
+    session, near = make(places, "all"), LostReplica("a")
     assert session.add(near, START).joined.wait(60)
     there: dict[str, Any] = {"a": near}
     settings = ClientSettings(state=tmp_path, surrogates={"b": Peer("b")})

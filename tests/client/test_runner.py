@@ -507,12 +507,12 @@ def test_close_ends_a_replica_that_is_being_brought_up(
     spot = carried.spots["a"]
     held = threading.Event()
 
-    class Held:
+    class StuckRecords:
         def records(self, refs: bytes) -> bytes:
             held.wait(20)
             return b""
 
-    never: Any = Held()
+    never: Any = StuckRecords()
     for app in ("media_app", "relay_app"):
         monkeypatch.setattr(
             f"client.moves.sources.{app}",

@@ -32,7 +32,7 @@ MEBIBYTES = 40
 """More than goes in one operation."""
 
 
-class Gone(Exception):
+class ProgramEnded(Exception):
     """The program of a request has ended."""
 
 
@@ -103,9 +103,9 @@ def test_a_file_of_any_length_has_all_bytes_at_both_replicas(
 def test_a_request_that_ends_in_the_middle_leaves_nothing_broken(session: Session) -> None:
     def dying() -> Iterator[bytes]:
         yield bytes(3 << 20)
-        raise Gone
+        raise ProgramEnded
 
-    with pytest.raises(Gone):
+    with pytest.raises(ProgramEnded):
         put(session, dying(), 8 << 20)
     good = bytes(3 << 20)
     assert hashlib.sha256(good).hexdigest().encode() in put(session, iter([good]), len(good))

@@ -82,7 +82,7 @@ class Terminal:
         return code
 
 
-class Held:
+class SlowWork:
     """Work of the daemon that comes to its first report, and then gets on only slowly until
     somebody stops it."""
 
@@ -130,9 +130,9 @@ def daemon(bench: Bench, shares: Shares | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def held(bench: Bench, name: str) -> Iterator[Held]:
+def held(bench: Bench, name: str) -> Iterator[SlowWork]:
     """A method of the home that takes a progress: its work is held."""
-    hold, method = Held(), getattr(bench.home, name)
+    hold, method = SlowWork(), getattr(bench.home, name)
 
     def slow(*arguments: Any, **options: Any) -> Any:
         if options:

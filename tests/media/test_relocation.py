@@ -33,7 +33,7 @@ with Media.open(Path(sys.argv[1])) as media, read_first(media, Path(sys.argv[2])
 
 
 @dataclass(frozen=True)
-class Carried:
+class ScatteredMedium:
     """A medium with a checkpoint whose working set lies in several pieces, and what it is."""
 
     root: Path
@@ -63,7 +63,7 @@ class Carried:
 
 
 @pytest.fixture
-def carried(tmp_path: Path) -> Carried:
+def carried(tmp_path: Path) -> ScatteredMedium:
     """Its chunks lie in an order of their own, as of a medium that was refreshed often."""
     root, scratch = tmp_path / "stick", tmp_path / "scratch"
     root.mkdir()
@@ -87,10 +87,10 @@ def carried(tmp_path: Path) -> Carried:
         media.add(store, b"".join(chunks))
         media.put_checkpoint(made.service, made.id, made.to_bytes(), b"signed")
         media.commit([MediaCheckpoint(made.service, made.id, (), whole=True)], made.roots())
-    return Carried(root, scratch, made, working_set)
+    return ScatteredMedium(root, scratch, made, working_set)
 
 
-def test_it_is_laid_in_one_piece_without_home(carried: Carried) -> None:
+def test_it_is_laid_in_one_piece_without_home(carried: ScatteredMedium) -> None:
     assert carried.pieces() > BLOCKS / 2
     with Media.open(carried.root) as media, read_first(media, carried.scratch) as store:
         done = relocate(media, store)
@@ -101,7 +101,7 @@ def test_it_is_laid_in_one_piece_without_home(carried: Carried) -> None:
     assert list(carried.scratch.iterdir()) == []
 
 
-def test_a_checkpoint_whose_beginning_is_damaged_stays_as_it_is(carried: Carried) -> None:
+def test_a_checkpoint_whose_beginning_is_damaged_stays_as_it_is(carried: ScatteredMedium) -> None:
     for pack in (carried.root / "satchel" / "packs").glob("*.pack"):
         data = bytearray(pack.read_bytes())
         data[len(data) // 2] ^= 1
@@ -116,7 +116,9 @@ def test_a_checkpoint_whose_beginning_is_damaged_stays_as_it_is(carried: Carried
         assert [c.id for c in media.checkpoints()] == [carried.manifest.id]
 
 
-def test_a_manifest_that_is_damaged_is_no_reason_to_forget_its_checkpoint(carried: Carried) -> None:
+def test_a_manifest_that_is_damaged_is_no_reason_to_forget_its_checkpoint(
+    carried: ScatteredMedium,
+) -> None:
     (path,) = (carried.root / "satchel" / "checkpoints").glob("*.json")
     path.write_bytes(path.read_bytes().replace(b'"operation":30', b'"operation":31'))
     with (
@@ -129,7 +131,7 @@ def test_a_manifest_that_is_damaged_is_no_reason_to_forget_its_checkpoint(carrie
         assert [g.number for g in media.generations()] == [1]
 
 
-def relocating(carried: Carried) -> subprocess.Popen[str]:
+def relocating(carried: ScatteredMedium) -> subprocess.Popen[str]:
     """Another process that has read what is to be moved, and begins to move it."""
     argv: list[str | Path] = [sys.executable, "-c", RELOCATES, carried.root, carried.scratch]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
@@ -138,7 +140,9 @@ def relocating(carried: Carried) -> subprocess.Popen[str]:
     return process
 
 
-def test_killed_at_any_moment_it_leaves_the_old_or_the_new_generation(carried: Carried) -> None:
+def test_killed_at_any_moment_it_leaves_the_old_or_the_new_generation(
+    carried: ScatteredMedium,
+) -> None:
     with relocating(carried) as process:
         began = time.monotonic()
     assert process.returncode == 0

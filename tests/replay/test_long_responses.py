@@ -103,15 +103,15 @@ def test_a_service_that_breaks_off_has_not_answered(agent: RunningAgent) -> None
 
 
 def test_another_host_is_not_told_half_of_a_response(agent: RunningAgent) -> None:
-    class Gone(Exception):
+    class Departure(Exception):
         pass
 
     def leave(piece: bytes) -> None:
-        raise Gone
+        raise Departure
 
     with agent.connect() as channel:
         channel.wait_ready(30)
-        with pytest.raises(Gone):
+        with pytest.raises(Departure):
             channel.stream(leave, asked(1, f"say {MEBIBYTES}"), 60)
     found = hashlib.sha256()
     with agent.connect() as channel:

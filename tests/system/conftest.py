@@ -17,7 +17,7 @@ from testbed.media import Stick
 from testbed.roles import Role, Roles
 from tests.leftovers import SHORT_PREFIX
 from tests.machines import NotesCheckpoint
-from tests.system.site import Carried, Site
+from tests.system.site import Provisions, Site
 
 DEVICE_BYTES = 256 << 20
 """The checkpoint takes a third of it, that of the largest service two."""
@@ -31,7 +31,7 @@ def bed() -> Iterator[Testbed]:
 
 
 @pytest.fixture(scope="package")
-def carried(bed: Testbed, notes_checkpoint: NotesCheckpoint) -> Iterator[Carried]:
+def carried(bed: Testbed, notes_checkpoint: NotesCheckpoint) -> Iterator[Provisions]:
     """Made once, with the programs that a person uses."""
     with _folder() as folder:
         notes_checkpoint.copy_home(folder / "h")
@@ -67,7 +67,7 @@ def _carry(
     service: str,
     signers: str,
     before_launch: Callable[[Role], None] = lambda home: None,
-) -> Iterator[Carried]:
+) -> Iterator[Provisions]:
     home = roles.home
     stick = Stick(roles.folder / "m", size=DEVICE_BYTES)
     try:
@@ -81,7 +81,7 @@ def _carry(
         home.stop()
         stick.eject()
         device = stick.image if stick.is_device else None
-        yield Carried(home.folder / "data", device, stick.root, signers, service)
+        yield Provisions(home.folder / "data", device, stick.root, signers, service)
     finally:
         home.stop()
         stick.close()
@@ -95,14 +95,14 @@ def _folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def parts(bed: Testbed, carried: Carried, short_path: Path) -> Iterator[Site]:
+def parts(bed: Testbed, carried: Provisions, short_path: Path) -> Iterator[Site]:
     """Everything in its place, nothing running. Nothing may be left of it afterwards."""
     with placed(bed, carried, short_path) as site:
         yield site
 
 
 @contextlib.contextmanager
-def placed(bed: Testbed, carried: Carried, folder: Path) -> Iterator[Site]:
+def placed(bed: Testbed, carried: Provisions, folder: Path) -> Iterator[Site]:
     """See `parts`."""
     site = Site(bed, carried, folder)
     try:

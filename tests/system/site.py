@@ -41,7 +41,7 @@ RESPONSE_SECONDS = 8
 
 
 @dataclass(frozen=True)
-class Carried:
+class Provisions:
     """A home whose service has a checkpoint, at operation 0, and a device with it."""
 
     data: Path
@@ -52,7 +52,7 @@ class Carried:
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandError:
     """What a command that failed said: its exit code and its last line on standard error."""
 
     code: int
@@ -78,7 +78,7 @@ class Reply:
 class Site:
     """See the module. `close` puts everything away and returns what was left all the same."""
 
-    def __init__(self, bed: Testbed, carried: Carried, folder: Path) -> None:
+    def __init__(self, bed: Testbed, carried: Provisions, folder: Path) -> None:
         """The files of all roles, below `folder`; nothing runs yet."""
         self.bed = bed
         self.folder = folder
@@ -123,7 +123,7 @@ class Site:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def fails(self, *words: str | Path, config: Path | None = None) -> Said:
+    def fails(self, *words: str | Path, config: Path | None = None) -> CommandError:
         """The same, for what must fail: as it says it to people."""
         return said_by(self.types(*words, config=config))
 
@@ -246,7 +246,7 @@ class Site:
         self._mounts.append(data)
         return data
 
-    def home_fails(self, *words: str | Path) -> Said:
+    def home_fails(self, *words: str | Path) -> CommandError:
         """A command of `satchel-home` that must fail."""
         return said_by(self.home.host.run(self.home.argv(*words), timeout=PATIENCE_SECONDS))
 
@@ -370,11 +370,11 @@ class Work:
             time.sleep(self.pause)
 
 
-def said_by(done: subprocess.CompletedProcess[str]) -> Said:
+def said_by(done: subprocess.CompletedProcess[str]) -> CommandError:
     """What a command said that failed, in one line."""
     lines = [line for line in done.stderr.splitlines() if line.startswith("satchel")]
     assert len(lines) == 1, (done.stdout, done.stderr)
-    return Said(done.returncode, lines[0])
+    return CommandError(done.returncode, lines[0])
 
 
 def processes_at(bed: Testbed, host: str) -> list[str]:

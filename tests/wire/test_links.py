@@ -152,14 +152,14 @@ def test_a_walk_is_seen_when_the_kernel_tells_of_it(
     """And by who connects because there is something to send."""
     tell: list[Callable[[], None]] = []
 
-    class Told:
+    class FakeWatch:
         def __init__(self, changed: Callable[[], None]) -> None:
             tell.append(changed)
 
         def close(self) -> None:
             tell.clear()
 
-    monkeypatch.setattr("wire.link.links.RouteWatch", Told)
+    monkeypatch.setattr("wire.link.links.RouteWatch", FakeWatch)
     monkeypatch.setattr("wire.link.links.WATCH_SECONDS", 1000.0)
     with Links(peerage.folder / "run" / "walk") as links:
         link = links.open("spot", peerage.peer)

@@ -52,7 +52,7 @@ class Task:
         return [sys.executable, "-m", __name__, json.dumps(asdict(self))]
 
 
-class Asked:
+class OpenHandles:
     """Programs' handles of a file, every access of which asks the node."""
 
     def __init__(self, node: Node) -> None:
@@ -75,7 +75,7 @@ class Programs:
     """All of one node."""
 
     def __init__(self, task: Task, node: Node) -> None:
-        self._task, self._files = task, Asked(node)
+        self._task, self._files = task, OpenHandles(node)
         self._out = os.open(task.out, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._numbers = itertools.count(1)
 

@@ -19,7 +19,7 @@ import pytest
 from shares.node import ROOT, Member, Node
 from shares.protocol import BLOCK
 from tests.homeserver.shares.conftest import Home
-from tests.homeserver.shares.history_node import VALUE, Asked
+from tests.homeserver.shares.history_node import VALUE, OpenHandles
 from tests.needs import requires
 from tests.shares.history import INITIAL, Operation, check, dump
 from tests.waiting import eventually
@@ -80,7 +80,7 @@ class Mounted:
 def files_of(home: Home, nodes: list[Node], through: str) -> list[Files]:
     if through == "mounts":
         return [Mounted(home, node) for node in nodes]
-    return [Asked(node) for node in nodes]
+    return [OpenHandles(node) for node in nodes]
 
 
 class Recorder:
@@ -146,7 +146,7 @@ class Recorder:
         assert not violations, dump(violations[0].operations)
 
 
-class Opened(Asked):
+class Opened(OpenHandles):
     """Files that are closed and opened again, with handles that count."""
 
     def open_again(self, handle: int) -> int:

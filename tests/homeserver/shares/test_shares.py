@@ -131,7 +131,7 @@ def test_a_log_record_of_ten_bytes_takes_less_than_400_on_the_wire(home: Home) -
     assert 0 < per_write < 400
 
 
-class Told:
+class NetworkDetector:
     """A detector that somebody tells, say the network that nodes are in."""
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class Told:
 
 def test_home_takes_another_detector(home: Home, short_path: Path) -> None:
     home.shares.close()
-    told = Told()
+    told = NetworkDetector()
     home.shares = Shares(home.shelf, short_path / "s", LEASE, told)
     home.shares.add(ShareRecord("photos", str(home.root)))
     lost, other = home.join("edge1"), home.join("edge2").node

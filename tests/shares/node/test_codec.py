@@ -221,7 +221,7 @@ def test_golden_bytes_of_what_home_promises() -> None:
 def test_golden_bytes_of_opens_and_closes() -> None:
     said: list[bytes] = []
 
-    class Said:
+    class RecordingChannel:
         """A channel."""
 
         def request(self, payload: bytes, arrived: object = None) -> bytes:
@@ -231,7 +231,7 @@ def test_golden_bytes_of_opens_and_closes() -> None:
         def post(self, payload: bytes, arrived: object, failed: object) -> None:
             said.append(payload)
 
-    hub = Hub(cast("HomeLink", Said()), NodeId(1))
+    hub = Hub(cast("HomeLink", RecordingChannel()), NodeId(1))
     hub.open(FILE, True, False)
     hub.written(lambda _: None, FILE)
     hub.close(lambda _: None, FILE)

@@ -13,7 +13,7 @@ BASIC = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 
 
 @dataclass
-class Said:
+class PlainAnswer:
     """An answer. headers: by names in lower case; closes: whether the connection ended"""
 
     status: int
@@ -34,14 +34,14 @@ class Program:
             self._socket.close()
             self._socket = None
 
-    def ask(self, method: str, target: str, *lines: str, body: bytes | None = None) -> Said:
+    def ask(self, method: str, target: str, *lines: str, body: bytes | None = None) -> PlainAnswer:
         """A request with credentials and a length, and its answer."""
         length = [] if body is None else [f"Content-Length: {len(body)}"]
         own = [f"Host: 127.0.0.1:{self.port}", f"Authorization: {BASIC}", *length, *lines]
         head = "\r\n".join([f"{method} {target} HTTP/1.1", *own, "", ""]).encode()
         return self.say(head + (body or b""), method)
 
-    def say(self, data: bytes, method: str = "GET") -> Said:
+    def say(self, data: bytes, method: str = "GET") -> PlainAnswer:
         """Any bytes, and the answer; of status 0 if the connection ends."""
         if self._socket is None:
             self._socket = socket.create_connection(("127.0.0.1", self.port), 60)
@@ -49,10 +49,10 @@ class Program:
         answer = http.client.HTTPResponse(self._socket, method=method)
         try:
             answer.begin()
-            said = Said(answer.status, body=answer.read())
+            said = PlainAnswer(answer.status, body=answer.read())
         except (http.client.HTTPException, ConnectionError):
             self.close()
-            return Said(0)
+            return PlainAnswer(0)
         said.headers = {name.lower(): value for name, value in answer.getheaders()}
         said.closes = said.headers.get("connection", "").lower() == "close"
         if said.closes:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import requires
-from tests.uplink.gateway.plain_http import Program, Said
+from tests.uplink.gateway.plain_http import PlainAnswer, Program
 from tests.uplink.gateway.site import DavServer, Site, WsgiDav, as_second_writer, site
 
 pytestmark = requires("curl")
@@ -202,7 +202,7 @@ NAMES = ("a", "b", "c%20d", "%C3%A9", "%61", "sub/a")
 RANGES = ("0-3", "5-", "-4", "99999-", "0-99999")
 
 
-def judged(method: str, said: Said) -> tuple[object, ...]:
+def judged(method: str, said: PlainAnswer) -> tuple[object, ...]:
     """Return the parts of an answer that uplink must not change."""
     told = said.headers
     body = said.body if said.status < 300 and method == "GET" else b""
@@ -220,7 +220,9 @@ class Pair:
         self.draw, self.puts = draw, 0
         self.known: list[dict[str, list[str]]] = [{}, {}]
 
-    def ask(self, method: str, name: str, lines: list[str], body: bytes | None) -> list[Said]:
+    def ask(
+        self, method: str, name: str, lines: list[str], body: bytes | None
+    ) -> list[PlainAnswer]:
         said = []
         for side, program in enumerate(self.sides):
             now, old = self.known[side].get(name, ['"none"', '"none"'])

@@ -67,7 +67,7 @@ class Version:
 
 
 @dataclass
-class Held:
+class VersionSeen:
     """known: how many versions the server had had when the program was answered"""
 
     content: bytes
@@ -83,7 +83,7 @@ class Story:
     second: Speaker
     draw: random.Random
     versions: dict[str, list[Version]] = field(default_factory=dict)
-    held: dict[str, Held] = field(default_factory=dict)
+    held: dict[str, VersionSeen] = field(default_factory=dict)
     least: dict[str, int] = field(default_factory=dict)
     written: int = 0
     conflicts: int = 0
@@ -111,7 +111,7 @@ class Story:
             self._note(name, content, ours=True)
             self._settle()
         else:
-            self.held[name] = Held(content, known)
+            self.held[name] = VersionSeen(content, known)
 
     def read(self, name: str) -> None:
         began = time.time()
