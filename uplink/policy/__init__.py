@@ -22,12 +22,9 @@ Pure: no clock, no network, no threads. The caller gives the time and acts on th
 """
 
 from uplink.policy.batcher import (
-    THRESHOLD_PER_MB,
     Batcher,
     Reason,
-    burst_joules,
     growth_per_mb,
-    saving_ratio,
 )
 from uplink.policy.cache import CacheFreshness, cache_key, freshness, keepable
 from uplink.policy.conditions import (
@@ -87,7 +84,6 @@ from uplink.policy.upload import Condition, Upload, UploadState
 __all__ = [
     "CONDITIONS",
     "PRECONDITION_FAILED",
-    "THRESHOLD_PER_MB",
     "Ask",
     "BadDavXml",
     "BadDescription",
@@ -130,7 +126,6 @@ __all__ = [
     "ask_for_etags",
     "built_in_descriptions",
     "built_in_radios",
-    "burst_joules",
     "cache_key",
     "edit_listing",
     "failed_condition",
@@ -149,7 +144,6 @@ __all__ = [
     "read_signature",
     "rewrite_hrefs",
     "run_dialogue",
-    "saving_ratio",
     "signed_headers",
     "split_tree",
     "verified",

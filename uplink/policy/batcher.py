@@ -43,17 +43,6 @@ def per_mb(model: RadioModel, rate: float) -> float:
     return model.up_watts(rate) / rate * BITS_PER_MB / model.overhead_joules
 
 
-def burst_joules(model: RadioModel, size: int, rate: float) -> float:
-    """Formula 2: E = alpha s + beta s/H + rho T_pt, of `size` bytes in one burst."""
-    seconds = size / 1e6 * BITS_PER_MB / rate
-    return model.up_watts(rate) * seconds + model.overhead_joules
-
-
-def saving_ratio(model: RadioModel, size: int, rate: float) -> float:
-    """Formula 3: R = 1/(Ms + 1), what the next upload saves, by what all cost then."""
-    return 1 / (per_mb(model, rate) * size / 1e6 + 1)
-
-
 def growth_per_mb(model: RadioModel, size: int, rate: float) -> float:
     """Formula 4: G = M/(Ms + 1)^2 for each 10^6 bytes; the magnitude of dR/ds."""
     slope = per_mb(model, rate)

@@ -7,15 +7,25 @@ import pytest
 from uplink.policy import (
     Batcher,
     Interface,
+    RadioModel,
     Reason,
     built_in_radios,
-    burst_joules,
     growth_per_mb,
-    saving_ratio,
 )
 
 RADIOS = built_in_radios()
 EVERY_RADIO = pytest.mark.parametrize("name", sorted(RADIOS))
+
+
+def burst_joules(model: RadioModel, size: int, rate: float) -> float:
+    """Formula 2: E = alpha s + beta s/H + rho T_pt, of `size` bytes in one burst."""
+    return model.up_watts(rate) * size * 8 / 1e6 / rate + model.overhead_joules
+
+
+def saving_ratio(model: RadioModel, size: int, rate: float) -> float:
+    """Formula 3: R = 1/(Ms + 1): the next upload's saving as a part of the cost of all."""
+    slope = model.up_watts(rate) / rate * 8 / model.overhead_joules
+    return 1 / (slope * size / 1e6 + 1)
 
 
 @EVERY_RADIO
