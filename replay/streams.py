@@ -270,10 +270,7 @@ class StreamRelay:
         if again is None:
             self._reset(stream)
             return
-        del self._streams[stream.number]
-        self._untold.pop(stream.number, None)
-        if stream.events:
-            self._selector.unregister(stream.local)
+        self._drop(stream)
         made = self._streams[self._next] = _Stream(
             self._next, stream.port, stream.local, stream.guard, kept=bytearray(again)
         )
@@ -507,11 +504,15 @@ class StreamRelay:
             self._forget(stream)
 
     def _forget(self, stream: _Stream) -> None:
+        self._drop(stream)
+        stream.local.close()
+
+    def _drop(self, stream: _Stream) -> None:
+        """Forget the stream; its connection stays open."""
         del self._streams[stream.number]
         self._untold.pop(stream.number, None)
         if stream.events:
             self._selector.unregister(stream.local)
-        stream.local.close()
 
     # What is to be said
 
