@@ -14,7 +14,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-_SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+from sandbox.room import system_folders
+
 _ETC = (
     *("containers", "ssl", "ca-certificates", "alternatives", "ld.so.cache", "nsswitch.conf"),
     *("hosts", "resolv.conf", "passwd", "group", "subuid", "subgid"),
@@ -44,12 +45,7 @@ def build_cell(
     argv = [] if os.geteuid() == 0 else ["buildah", "unshare"]
     argv += ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     argv += ["--die-with-parent", "--new-session", "--clearenv", "--ro-bind", "/usr", "/usr"]
-    for name in _SYSTEM:
-        link = Path("/", name)
-        if link.is_symlink():
-            argv += ["--symlink", str(link.readlink()), str(link)]
-        elif link.is_dir():
-            argv += ["--ro-bind", str(link), str(link)]
+    argv += system_folders()
     for name in _ETC:
         argv += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
     argv += ["--dev", "/dev", "--proc", "/proc", "--ro-bind", "/sys", "/sys"]

@@ -422,6 +422,17 @@ def _command(plan: CellPlan, folder: Path, inform: int) -> list[str]:
     return [*starter, *(str(path) for _, path in bound), "--", *command]
 
 
+def system_folders() -> list[str]:
+    """Return bubblewrap's arguments for the folders, or links into /usr, that programs need."""
+    arguments: list[str] = []
+    for path in (Path("/", name) for name in _SYSTEM):
+        if path.is_symlink():
+            arguments += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            arguments += ["--ro-bind", str(path), str(path)]
+    return arguments
+
+
 def _bubblewrap(devices: Sequence[Path]) -> list[str]:
     """All namespaces, and a root with the system's programs, nothing else."""
     program = os.path.realpath(shutil.which("bwrap") or "bwrap")  # PATH may lead out of the stage
@@ -430,13 +441,7 @@ def _bubblewrap(devices: Sequence[Path]) -> list[str]:
     command += ["--uid", str(INSIDE), "--gid", str(INSIDE), "--clearenv", "--cap-drop", "ALL"]
     command += ["--ro-bind", "/usr", "/usr", "--ro-bind-try", "/etc/ld.so.cache"]
     command += ["/etc/ld.so.cache"]
-    for name in _SYSTEM:
-        path = Path("/", name)
-        if path.is_symlink():
-            command += ["--symlink", str(path.readlink()), str(path)]
-        elif path.is_dir():
-            command += ["--ro-bind", str(path), str(path)]
-    command += ["--tmpfs", "/dev"]
+    command += [*system_folders(), "--tmpfs", "/dev"]
     for path in (*(Path("/dev", name) for name in _DEVICES), *devices):
         if path.exists():
             command += ["--dev-bind", str(path), str(path)]
