@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 import os
 import shutil
@@ -25,10 +24,10 @@ from hypervisor.machine import (
     check_wiring,
 )
 from hypervisor.qemu import QemuDriver, argv
-from hypervisor.qemu.driver import lock_holder
+from hypervisor.qemu.driver import absolute, lock_holder, running
 from hypervisor.qemu.guest import OUTPUT, QemuMachine
 from satchel.errors import SatchelError
-from satchel.process import Process, printable_tail
+from satchel.process import printable_tail
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +86,7 @@ class LibvirtDriver:
 
     def start(self, spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> QemuMachine:
         self.check(spec)
-        wiring = _absolute(wiring)
+        wiring = absolute(wiring)
         check_wiring(spec, wiring)
         who = DomainIdentity.of(wiring)
         machine = None
@@ -114,7 +113,7 @@ class LibvirtDriver:
         return machine
 
     def adopt(self, spec: MachineSpec, wiring: Wiring) -> QemuMachine:
-        machine = _found(_absolute(wiring))
+        machine = _found(absolute(wiring))
         machine.join()
         return machine
 
@@ -181,11 +180,7 @@ def _copied(source: Path, target: Path) -> Path:
 
 def _found(wiring: Wiring) -> QemuMachine:
     """The machine whose QEMU holds the lock there. Raises MachineFailed."""
-    pid = lock_holder(wiring.run_dir / PID_FILE)
-    process = Process.find(pid, wiring.run_dir / OUTPUT) if pid else None
-    if process is None:
-        raise MachineFailed(f"no machine runs in {wiring.run_dir}", fix="start another one")
-    return QemuMachine(wiring, process, wiring.run_dir / FOLDER)
+    return QemuMachine(wiring, running(wiring.run_dir, PID_FILE), wiring.run_dir / FOLDER)
 
 
 def _clear(wiring: Wiring) -> None:
@@ -194,8 +189,3 @@ def _clear(wiring: Wiring) -> None:
     for path in (*sockets, wiring.run_dir / PID_FILE):
         path.unlink(missing_ok=True)
     shutil.rmtree(wiring.run_dir / FOLDER, ignore_errors=True)
-
-
-def _absolute(wiring: Wiring) -> Wiring:
-    run_dir, ram = Path(wiring.run_dir).absolute(), Path(wiring.ram).absolute()
-    return dataclasses.replace(wiring, run_dir=run_dir, ram=ram)

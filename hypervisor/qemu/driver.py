@@ -46,7 +46,7 @@ class QemuDriver:
 
     def start(self, spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> QemuMachine:
         self.check(spec)
-        wiring, boot = _absolute(wiring), _absolute_boot(boot)
+        wiring, boot = absolute(wiring), _absolute_boot(boot)
         check_wiring(spec, wiring)
         machine = None
         try:
@@ -59,12 +59,9 @@ class QemuDriver:
         return machine
 
     def adopt(self, spec: MachineSpec, wiring: Wiring) -> QemuMachine:
-        wiring = _absolute(wiring)
-        pid = lock_holder(wiring.run_dir / (LOCK_FILE if wiring.room.confined else PID_FILE))
-        process = Process.find(pid, wiring.run_dir / OUTPUT) if pid else None
-        if process is None:
-            raise MachineFailed(f"no machine runs in {wiring.run_dir}", fix="start another one")
-        machine = QemuMachine(wiring, process)
+        wiring = absolute(wiring)
+        held = LOCK_FILE if wiring.room.confined else PID_FILE
+        machine = QemuMachine(wiring, running(wiring.run_dir, held))
         machine.join()
         return machine
 
@@ -109,7 +106,7 @@ def _channel(stack: contextlib.ExitStack) -> IncomingState:
     return IncomingState(ours, theirs.fileno())
 
 
-def _absolute(wiring: Wiring) -> Wiring:
+def absolute(wiring: Wiring) -> Wiring:
     run_dir, ram = Path(wiring.run_dir).absolute(), Path(wiring.ram).absolute()
     return dataclasses.replace(wiring, run_dir=run_dir, ram=ram)
 
@@ -118,6 +115,15 @@ def _absolute_boot(boot: Boot | None) -> Boot | None:
     if boot is None:
         return None
     return boot.moved(Path.absolute)
+
+
+def running(run_dir: Path, held: str) -> Process:
+    """Return the process that holds the lock of that file. Raises MachineFailed if none does."""
+    pid = lock_holder(run_dir / held)
+    process = Process.find(pid, run_dir / OUTPUT) if pid else None
+    if process is None:
+        raise MachineFailed(f"no machine runs in {run_dir}", fix="start another one")
+    return process
 
 
 def lock_holder(path: Path) -> int:
