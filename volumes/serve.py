@@ -23,18 +23,16 @@ def serve_stored(
     socket: Path,
     *,
     writable: bool = False,
-    keep_unpacked: int = UNPACKED_BYTES,
 ) -> Iterator[VolumeServer]:
     """Export `root` as `name` at `socket` within the `with` block; nothing is left after it.
 
     `writable`: clients may write, to an overlay in the temporary directory that is dropped at the
-    end; the store stays as it is. `keep_unpacked`: at most so many bytes of settled content are
-    kept there as they were before they were compressed. Raises what `VolumeServer.start` raises.
+    end; the store stays as it is. Raises what `VolumeServer.start` raises.
     """
     with tempfile.TemporaryDirectory(prefix="satchel-serve-") as folder:
         run_dir = Path(folder)
         volume = create_volume(run_dir, name, root, read_only=not writable)
-        unpacked = RawBlocks(run_dir, keep_unpacked)
+        unpacked = RawBlocks(run_dir, UNPACKED_BYTES)
         try:
             server = VolumeServer.start(
                 run_dir,

@@ -56,7 +56,6 @@ class LocationTable {
   size_t size() const { return size_ + used_; }
 
  private:
-  static constexpr unsigned kLowerBits = 16;
   static constexpr size_t kUppers = size_t{1} << 16;
   static constexpr size_t kMinSlots = size_t{1} << 9;  // two pages
   static constexpr size_t kFew = size_t{1} << 11;
