@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from console.desktop import NO_BUS, DesktopNotifier
     from console.findings import Finding, Severity, exit_code, show_findings
     from console.invitation import show_code
-    from console.logs import log_to_stderr
     from console.manager import tell_manager
     from console.output import note, print_table, show, size
     from console.program import (
@@ -52,7 +51,6 @@ __all__ = [
     "exit_code",
     "json_option",
     "leave_terminal",
-    "log_to_stderr",
     "note",
     "on_signals",
     "print_table",

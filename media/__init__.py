@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         await_media,
         find_media,
         mounted_media,
-        release_media,
         require_sealed,
     )
     from media.parts import Part, PartPlan, found_part, lack_of, part_of
@@ -102,7 +101,6 @@ __all__ = [
     "parts_written",
     "read_first",
     "read_manifest",
-    "release_media",
     "relocate",
     "require_sealed",
     "roots_on",

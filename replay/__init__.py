@@ -79,7 +79,6 @@ if TYPE_CHECKING:
     from replay.streams import StreamCounts, StreamRelay
     from replay.uploads import (
         BROKEN_OFF,
-        UPLOAD_PIECE_BYTES,
         PieceFlag,
         first_piece,
         piece_flags,
@@ -92,7 +91,6 @@ __all__ = [
     "BROKEN_OFF",
     "EGRESS_PORT",
     "MAX_PAYLOAD",
-    "UPLOAD_PIECE_BYTES",
     "Adapter",
     "AgentChannel",
     "AgentFailed",

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from wire.http.credentials import BadCredentials, Credentials, read_credentials
     from wire.http.intake import Intake
     from wire.http.metrics import exposition, metrics_app
-    from wire.http.openapi import description, octets, query, serve_description, takes
+    from wire.http.openapi import octets, query, serve_description, takes
     from wire.http.pages import CachedView, Page, View
     from wire.http.server import (
         JSON_BODY_LIMIT,
@@ -71,7 +71,6 @@ if TYPE_CHECKING:
         bound_json,
         install_errors,
         serve,
-        serve_local,
         streamed,
     )
     from wire.http.sites import LOOPBACK_HOSTS, refuse_other_sites
@@ -278,7 +277,6 @@ __all__ = [
     "authorized_keys_line",
     "bound_json",
     "chunk_routes",
-    "description",
     "door_settings",
     "exposition",
     "fingerprint",
@@ -312,7 +310,6 @@ __all__ = [
     "send_destination",
     "serve",
     "serve_description",
-    "serve_local",
     "shell_lines",
     "signer_of",
     "sshd_in_force",
