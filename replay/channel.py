@@ -13,11 +13,14 @@ is executed at most once.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import math
 import secrets
 import select
 import socket
+import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -48,6 +51,10 @@ TASK_SECONDS = 120.0
 GRACE_SECONDS = 10.0
 """How much longer the host waits than the guest may take: the guest may be slow to say so."""
 
+TAKE_SECONDS = 0.2
+"""How long a machine that stands still may take to read what is at its agent's port."""
+
+_TAKE_INTERVAL = 0.001
 _HELLO_INTERVAL = 1.0
 DEATHS = 3
 """How often a service may die while it is waited for: one that dies at once does so every time."""
@@ -338,17 +345,27 @@ class AgentChannel:
     def waken(self, time_ns: int, entropy: bytes, timeout: float = TASK_SECONDS) -> None:
         """Tell a guest that goes on elsewhere, or later, what time it is, and give it randomness
         of which no other machine has any. Raises AgentFailed, AgentTimeout, AgentGone."""
-        request = AgentFrame(
-            FrameType.WAKEN,
-            0,
-            timeout_ms=_milliseconds(timeout),
-            time_ns=time_ns,
-            payload=entropy,
-        )
+        request = _waken(time_ns, entropy, timeout)
         reply = self._request(request, timeout + GRACE_SECONDS)
         if reply.status != FrameStatus.OK:
             why = _text(reply)
             raise AgentFailed("the guest does not wake", why=why, status=reply.status)
+
+    def waken_first(self, time_ns: int, entropy: bytes) -> None:
+        """Put the message of `waken` into the port of a machine that stands still, so that the
+        guest finds it before its programs execute. Return when the machine has taken it, or after
+        TAKE_SECONDS: it does not take it if its guest has not opened the port. Wait for no answer.
+        Raises AgentGone."""
+        with self._lock:
+            self._id = (self._id + 1) % (1 << 32)
+            frame = _waken(time_ns, entropy, TAKE_SECONDS)
+            try:
+                self._socket.sendall(AgentFrame(**{**vars(frame), "id": self._id}).encode())
+                until = time.monotonic() + TAKE_SECONDS
+                while _untaken(self._socket) and time.monotonic() < until:
+                    time.sleep(_TAKE_INTERVAL)
+            except OSError as error:
+                raise AgentGone(f"lost the agent at {self._name}", why=str(error)) from error
 
     def _task(self, kind: FrameType, payload: bytes, timeout: float = TASK_SECONDS) -> AgentFrame:
         request = AgentFrame(kind, 0, timeout_ms=_milliseconds(timeout), payload=payload)
@@ -437,6 +454,17 @@ class _Parts:
     def ended(self, length: int) -> None:
         """The agent says how long it was."""
         self.gap = self.gap or self._position != length
+
+
+def _waken(time_ns: int, entropy: bytes, timeout: float) -> AgentFrame:
+    milliseconds = _milliseconds(timeout)
+    return AgentFrame(FrameType.WAKEN, 0, timeout_ms=milliseconds, time_ns=time_ns, payload=entropy)
+
+
+def _untaken(connection: socket.socket) -> int:
+    """Return how much of what was sent the other end has not read: unix(7), SIOCOUTQ."""
+    answer = fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4))
+    return int.from_bytes(answer, sys.byteorder)
 
 
 def _milliseconds(seconds: float) -> int:

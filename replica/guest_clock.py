@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from hypervisor import Machine, MachineState
+from hypervisor import Machine, MachineSpec, MachineState
 from replay import AgentChannel
 from satchel.errors import SatchelError
 
@@ -74,6 +74,17 @@ class GuestClock:
                 logger.debug("a guest is not told the time: %s", error)
             else:
                 ahead, told = now
+
+
+def let_run(machine: Machine, agent: AgentChannel | None, spec: MachineSpec) -> None:
+    """Resume a machine that stands still. A carried guest finds the time and new randomness at its
+    agent's port, before its programs execute. Raises MachineFailed."""
+    if spec.streams and agent:
+        try:
+            agent.waken_first(time.time_ns(), secrets.token_bytes(ENTROPY_BYTES))
+        except SatchelError as error:
+            logger.debug("a guest that stands still is not told the time: %s", error)
+    machine.resume()
 
 
 def _ahead() -> float:

@@ -49,7 +49,7 @@ from replica.answer_previews import AnswerPreviews
 from replica.attachment import RAM, Attachment
 from replica.door import StreamDoor, still
 from replica.folder import RunFolder
-from replica.guest_clock import GuestClock
+from replica.guest_clock import GuestClock, let_run
 from replica.long_answers import LongAnswers
 from replica.phases import Phases
 from replica.profile import IDLE, RESUME
@@ -195,8 +195,7 @@ class Replica:
         *,
         timeout: float = BOOT_SECONDS,
     ) -> None:
-        """Start from a kernel, with empty memory; returns once the service answers, within
-        `timeout` seconds.
+        """Start from a kernel, with empty memory; return once the service answers, in `timeout` s.
 
         Raises as `resume` does, with the console of a service that does not answer.
         """
@@ -222,10 +221,10 @@ class Replica:
         """Go on from a checkpoint; returns once the service answers, within `timeout` seconds.
 
         `bring` delivers the whole device state; `resolver` is asked for each block that the
-        machine touches; `attached` is told of the volumes before the machine touches any.
-        Raises MachineUnsupported, MachineFailed, DeviceStateRefused, WrongGuest, ReplicaFailed when
-        the guest is silent or `stop` was called meanwhile, and what the arguments and attaching
-        volumes raise. It is FAILED then (or STOPPED), and nothing is left of it.
+        machine touches; `attached` is told of the volumes before that. Raises MachineUnsupported,
+        MachineFailed, DeviceStateRefused, WrongGuest, ReplicaFailed when the guest is silent or
+        `stop` was called meanwhile, and what the arguments and attaching volumes raise. It is
+        FAILED then (or STOPPED), and nothing is left of it.
         """
         self.phases.enter(RESUME)
         with self._starting():
@@ -235,7 +234,8 @@ class Replica:
             self.phases.steps.done("device state fetched")
             machine.load(path)
             self.phases.steps.done("device state loaded")
-            machine.resume()
+            self._agent = AgentChannel.connect(machine.wiring.agent_socket)
+            let_run(machine, self._agent, self.spec)
             path.unlink()
             self._greet(timeout)
             self.phases.steps.done("guest answers")
@@ -332,7 +332,7 @@ class Replica:
         """The end of a `checkpoint` that holds. Harmless where there was none."""
         with self._guarded(MachineFailed) as (agent, machine):
             if machine.state is MachineState.PAUSED:
-                machine.resume()
+                let_run(machine, self._agent, self.spec)
                 if self._clock:
                     self._clock.tell(agent)
 
@@ -452,7 +452,7 @@ class Replica:
 
     def _greet(self, seconds: float) -> None:
         assert self._machine is not None
-        self._agent = AgentChannel.connect(self._machine.wiring.agent_socket)
+        self._agent = self._agent or AgentChannel.connect(self._machine.wiring.agent_socket)
         self._require(ReplicaState.STARTING)
         if self._share_host and self.spec.shares:
             self._agent.hello(seconds)
@@ -498,7 +498,7 @@ class Replica:
                 volumes = self._attachment.commit(self._store, prepared)
                 steps.done("memory and disks committed")
                 if not hold:
-                    machine.resume()
+                    let_run(machine, self._agent, self.spec)
                 seconds = time.monotonic() - begin
                 # An import syncs the store, and with it what was committed.
                 return MachineSnapshot(self._last, self._store.import_file(path), volumes, seconds)

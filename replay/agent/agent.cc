@@ -80,6 +80,8 @@ Agent::Agent(Port port, Port shares_port, Port streams_port, const std::string& 
       streams_(std::move(streams_port), service_.config().streams, service_.config().egress) {
   shares_.Mount();
   streams_.Start();
+  const ServiceConfig& config = service_.config();
+  if (guest_ && !(config.streams.empty() && config.egress.empty())) ComeFirst();  // it is carried
 }
 
 void Agent::Run() {

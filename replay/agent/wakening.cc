@@ -4,12 +4,15 @@
 
 #include <fcntl.h>
 #include <linux/random.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "replay/agent/sys.h"
 
@@ -46,13 +49,21 @@ bool Reseed(std::string_view entropy) {
 }  // namespace
 
 bool Waken(uint64_t time_ns, std::string_view entropy, std::string* error) {
-  if (!SetClock(time_ns)) {
-    *error = ErrnoText("cannot set the clock");
+  if (!entropy.empty() && !Reseed(entropy)) {
+    *error = ErrnoText("cannot reseed the kernel's randomness");
     return false;
   }
-  if (entropy.empty() || Reseed(entropy)) return true;
-  *error = ErrnoText("cannot reseed the kernel's randomness");
+  if (SetClock(time_ns)) return true;
+  *error = ErrnoText("cannot set the clock");
   return false;
+}
+
+void ComeFirst() {
+  const sched_param least{sched_get_priority_min(SCHED_FIFO)};
+  if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &least) != 0 ||
+      mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0) {
+    Say("cannot come before other programs: %s", strerror(errno));
+  }
 }
 
 }  // namespace satchel

@@ -70,8 +70,10 @@ class Clocked(ScriptedGuest):
     def __init__(self) -> None:
         super().__init__()
         self.told: list[tuple[float, bytes]] = []
+        self.asked: list[FrameType] = []
 
     def _reply(self, request: AgentFrame) -> bytes:
+        self.asked.append(FrameType(request.type))
         if FrameType(request.type) is FrameType.WAKEN:
             self.told.append((request.time_ns / 1e9, request.payload))
         return super()._reply(request)
@@ -89,20 +91,23 @@ def test_a_carried_guest_is_told_the_time_whenever_its_clock_stood_still(
     now, ahead = time.time, [0.0]
     monkeypatch.setattr(time, "time", lambda: now() + ahead[0])
     monkeypatch.setattr(time, "time_ns", lambda: round(1e9 * (now() + ahead[0])))
-    replica = bench.replica(driver=FakeDriver(guest), spec=replace(SPEC, streams=True))
+    driver, spec = FakeDriver(guest), replace(SPEC, streams=True)
+    replica = bench.replica(driver=driver, spec=spec)
     bench.boot(replica)
     (clocked,) = guests
     assert len(clocked.told) == 1
     replica.checkpoint()
-    assert len(clocked.told) == 2
-    replica.checkpoint(hold=True)
-    assert len(clocked.told) == 2
-    replica.go_on()
+    assert len(clocked.told) == 3  # before it went on, and when it did
+    frozen = replica.checkpoint(hold=True)
     assert len(clocked.told) == 3
+    replica.go_on()
+    assert len(clocked.told) == 5
     for moved in (30 * 86_400.0, -1e8):  # the host slept; its clock was put right
         ahead[0] += moved
         assert eventually(lambda: abs(clocked.told[-1][0] - time.time()) < 5.0)
-    entropy = [drawn for _, drawn in clocked.told]
+    bench.resume(bench.replica(driver=driver, spec=spec), frozen)
+    assert guests[-1].asked[0] is FrameType.WAKEN
+    entropy = [drawn for guest in guests for _, drawn in guest.told]
     assert len(set(entropy)) == len(entropy) and set(map(len, entropy)) == {32}
 
 

@@ -4,6 +4,7 @@
 
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +13,13 @@ import pytest
 from homeserver import Service
 from images import build, target
 from replay import agent_program
+from replica import RAM
 from testbed.built import cache_folder
 from tests.client.carried import carried_world
 from tests.machines import MACHINE
 from tests.needs import requires
+from tests.services import drawing
+from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.machine,
@@ -25,6 +29,7 @@ pytestmark = [
 
 PROGRAM = Path(__file__).with_name("tls_server.py")
 INSIDE = "/usr/lib/draws/tls_server.py"
+DRAWING = "/usr/lib/draws/drawing.py"
 RECIPE = f"""
 name = "draws"
 extends = "base"
@@ -42,6 +47,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
     folder.mkdir(parents=True)
     (tmp_path / "draws" / "recipe.toml").write_text(RECIPE)
     shutil.copy(PROGRAM, folder)
+    shutil.copy(drawing.__file__, folder)
     words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=draws"
     both = ["-keyout", str(folder / "key"), "-out", str(folder / "certificate.pem")]
     subprocess.run(["openssl", *words.split(), *both], check=True, capture_output=True)
@@ -70,3 +76,44 @@ def test_no_two_machines_of_one_checkpoint_say_the_same_in_tls(service: Service)
         service.launch()
         said.add(said_first(service))
     assert len(said) == 3
+
+
+def drawn_now(service: Service) -> bytes:
+    """The content of DRAWN."""
+    status, said = service.replica().run(["cat", str(drawing.DRAWN)], 120.0)
+    return b"" if status else said
+
+
+def drawn(service: Service) -> bytes:
+    """What the program that draws has drawn when it has ended."""
+    before = b""
+    while before != (now := drawn_now(service)):
+        before = now
+        time.sleep(1.0)
+    return now
+
+
+def test_no_two_machines_of_one_checkpoint_draw_the_same_before_the_agent_answers(
+    service: Service,
+) -> None:
+    """A program draws in a tight loop, so also in the first moment after the resume."""
+    start = ["sh", "-c", f"exec setsid /usr/bin/python3 {DRAWING} >/dev/null 2>&1 &"]
+    assert service.replica().run(start, 60.0)[0] == 0
+    assert eventually(lambda: drawing.count(drawn_now(service)) > 1000, 60.0)
+    manifest = service.checkpoint().manifest
+    ram = service._machines._store.read(manifest.volumes[RAM])
+    pages = (ram[at : at + drawing.PAGE] for at in range(0, len(ram), drawing.PAGE))
+    (page,) = (each for each in pages if each.startswith(drawing.MARK))
+    at_checkpoint = drawing.count(page)
+    assert at_checkpoint > 1000
+    found: list[set[bytes]] = []
+    for _ in range(2):
+        service.stop()
+        time.sleep(drawing.JUMP_SECONDS + 1.0)
+        service.launch()
+        # One draw may have been under way when the machine was frozen.
+        draws = drawing.drawn_since(drawn(service), at_checkpoint + 1)
+        assert len(draws) >= drawing.MORE - 1
+        found.append(set(draws))
+    same = found[0] & found[1]
+    assert not same, len(same)
