@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cell outlives who made it, is found again, and is never left behind."""
 
+import logging
 import os
 import random
 import signal
@@ -15,7 +16,7 @@ import pytest
 
 from replica import sweep
 from replica.folder import RunFolder
-from sandbox import Cell, CellFailed, CellImpossible, CellMounts, Cells, clear_groups, left
+from sandbox import Cell, CellFailed, CellImpossible, CellMounts, Cells, clear_groups, groups, left
 from satchel.confinement import HOST
 from tests.chunkstore.mounts import tmpfs
 from tests.needs import requires
@@ -144,6 +145,18 @@ def test_cells_of_folders_with_one_name_have_control_groups_of_their_own(short_p
     for folder, room in made:
         room.end()
         folder.remove()
+
+
+def test_a_host_that_makes_no_control_groups_is_worth_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each machine logged four of them, one of each controller. `available` tells it once."""
+    monkeypatch.setattr(groups, "_parent", lambda controller: (tmp_path, False))
+    caplog.set_level(logging.DEBUG)
+    assert groups.available() == ()
+    said = [each for each in caplog.records if each.name == groups.logger.name]
+    assert [each.levelno for each in said] == [logging.DEBUG] * len(groups.CONTROLLERS)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_is_not_there_is_an_error_and_leaves_nothing(short_path: Path) -> None:
