@@ -9,6 +9,7 @@ traceback. So this imports next to nothing, and comes first.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import stat
 from collections.abc import Callable
@@ -36,7 +37,7 @@ def on_signals(handle: Callable[[int, object], object]) -> None:
     only."""
 
     def heard(signum: int, frame: object) -> None:
-        if signum == signal.SIGHUP:
+        if signum == signal.SIGHUP or _terminal_is_gone():
             leave_terminal()
         handle(signum, frame)
 
@@ -50,9 +51,21 @@ def leave_terminal() -> None:
     the work of putting things away."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
-        try:
-            if stat.S_ISCHR(os.fstat(fd).st_mode):
-                os.dup2(nowhere, fd)
-        except OSError:
-            continue  # it is closed
+        if _is_device(fd):
+            os.dup2(nowhere, fd)
     os.close(nowhere)
+
+
+def _terminal_is_gone() -> bool:
+    """Whether a terminal of ours was closed while SIGHUP was ignored, as below nohup(1)."""
+    waiting = select.poll()
+    for fd in (0, 1, 2):
+        waiting.register(fd, 0)
+    return any(events & select.POLLHUP for fd, events in waiting.poll(0) if _is_device(fd))
+
+
+def _is_device(fd: int) -> bool:
+    try:
+        return stat.S_ISCHR(os.fstat(fd).st_mode)
+    except OSError:
+        return False  # it is closed

@@ -130,16 +130,22 @@ run_program(command, "program")
 """
 
 
-def test_a_closed_terminal_is_an_orderly_end(tmp_path: Path) -> None:
-    """Output to the terminal that is gone does not end the work of putting things away."""
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_closed_terminal_is_an_orderly_end(tmp_path: Path, ignored: bool) -> None:
+    """Output to the terminal that is gone does not end the work of putting things away. ignored:
+    the program goes on without its terminal, until SIGTERM."""
     pid, terminal = pty.fork()
     if pid == 0:
+        if ignored:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
         os.environ["WRITES"] = str(tmp_path / "done")
         os.execv(sys.executable, [sys.executable, "-c", CLOSED])
     shown = b""
     while b"up" not in shown:
         shown += os.read(terminal, 100)
     os.close(terminal)
+    if ignored:
+        os.kill(pid, signal.SIGTERM)
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert (tmp_path / "done").read_text() == "put away"
