@@ -133,7 +133,7 @@ run_program(command, "program")
 @pytest.mark.parametrize("ignored", [False, True])
 def test_a_closed_terminal_is_an_orderly_end(tmp_path: Path, ignored: bool) -> None:
     """Output to the terminal that is gone does not end the work of putting things away. ignored:
-    the program goes on without its terminal, until SIGTERM."""
+    the program continues without its terminal, until SIGTERM."""
     pid, terminal = pty.fork()
     if pid == 0:
         if ignored:

@@ -42,7 +42,7 @@ contract = "carry"
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    """That server, which has talked to somebody before its checkpoint."""
+    """A home with that server, which has answered a client before its checkpoint."""
     folder = tmp_path / "draws" / "files" / "usr" / "lib" / "draws"
     folder.mkdir(parents=True)
     (tmp_path / "draws" / "recipe.toml").write_text(RECIPE)
@@ -85,7 +85,7 @@ def drawn_now(service: Service) -> bytes:
 
 
 def drawn(service: Service) -> bytes:
-    """What the program that draws has drawn when it has ended."""
+    """Wait until the program that draws has ended, and return its draws."""
     before = b""
     while before != (now := drawn_now(service)):
         before = now
