@@ -27,6 +27,10 @@ REPLICA_COLUMNS = (
     "error",
 )
 
+FOUND_COLUMNS = ("surrogate", "address", "port")
+
+OFFER_COLUMNS = ("name", "address", "port", "runs", "price")
+
 ROUTE_COLUMNS = ("surrogate", "route", "predicted_seconds", "bytes", "limit")
 
 SHARE_COLUMNS = ("share", "mountpoint", "home", "files", "behind_bytes", "since_seconds")
@@ -105,10 +109,19 @@ def session_view(
     there: list[dict[str, Any]] = [
         {"title": "Routes elsewhere", "columns": ROUTE_COLUMNS, "rows": routes}
     ]
+    met = [
+        {"title": title, "columns": columns, "rows": status[key]}
+        for title, columns, key in (
+            ("A Satchel surrogate is here: pair?", OFFER_COLUMNS, "offers"),
+            ("Found at another address, by its host key", FOUND_COLUMNS, "found"),
+        )
+        if status[key]
+    ]
     return {
         "title": f"Session of {status['service']}",
         "sections": [
             {"title": "Replicas", "columns": REPLICA_COLUMNS, "rows": rows},
+            *met,
             *(here if maps else ()),
             *(there if "contract" not in status else ()),
             {"title": "Log", "facts": {key: told[key] for key in LOG if key in told}},

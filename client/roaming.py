@@ -148,7 +148,8 @@ class RoamingAgent:
             self._move(offer)
 
     def _round_trips(self) -> dict[str, float | None]:
-        peers: dict[str, Peer] = dict(self._settings.surrogates)
+        reached, known = self._runner.here.reached, self._settings.surrogates
+        peers: dict[str, Peer] = {name: reached(peer) for name, peer in known.items()}
         if self._settings.home.destination:
             peers[HOME] = self._settings.home
         with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -17,6 +17,7 @@ from typing import Any
 from client.medium.fetching import refresh_folder
 from client.medium.trickle import Trickle
 from client.moves.fits import Fit, fits
+from client.moves.here import SurrogatesHere
 from client.moves.planner import Plan
 from client.moves.prestage import Prestager
 from client.moves.quarantine import Quarantine
@@ -100,7 +101,8 @@ class Runner:
         self.media = media
         self._keys = LogKeys(settings.state / "log-keys")
         self._latest = LastSeenStore(settings.state / "latest")
-        self._links = Links(settings.run / "l" / service)
+        self.here = SurrogatesHere(settings, settings.run / f"{service}.here")
+        self._links = Links(settings.run / "l" / service, reached=self.here.reached)
         self._power = Power(settings.later_waits)
         self._chunks: Media | None = None
         self._home: HomeService | None = None
@@ -306,6 +308,7 @@ class Runner:
             "quarantined": self._parts.quarantine.status(),
             "surrogates": surrogates,
             "staged": self._parts.prestager.status(),
+            **self.here.status(),
             "refreshed": asdict(self._trickle.brought) if self._trickle else None,
         }
 

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from wire.keys.authority import Authority, authority_line, host_keys, read_certificate
     from wire.keys.identity import (
         Identity,
+        aliased_lines,
         allowed_signers_line,
         authorized_keys_line,
         fingerprint,
@@ -114,7 +115,7 @@ if TYPE_CHECKING:
     from wire.link.door_places import TooManyDoors, take_door_place
     from wire.link.links import SELDOM_SECONDS, Link, Links
     from wire.link.openssh import Lane, SshHost
-    from wire.link.peers import Peer
+    from wire.link.peers import MovedPeer, Peer
     from wire.link.route_watch import RouteWatch
     from wire.link.ssh import LinkState, SshLink
     from wire.link.sshd import door_settings, not_in_force, shell_lines, sshd_in_force, sshd_snippet
@@ -146,6 +147,7 @@ if TYPE_CHECKING:
         Announcement,
         Announcer,
         DiscoveredSurrogate,
+        SurrogateListener,
         round_trip,
         surrogates_here,
     )
@@ -227,6 +229,7 @@ __all__ = [
     "Links",
     "LocalProtocolError",
     "LoopbackPeer",
+    "MovedPeer",
     "Names",
     "NoSuchStream",
     "NobodyKnown",
@@ -263,6 +266,7 @@ __all__ = [
     "StallNumbers",
     "Statement",
     "StreamPort",
+    "SurrogateListener",
     "TimedSpan",
     "TooManyDoors",
     "TouchReport",
@@ -270,6 +274,7 @@ __all__ = [
     "View",
     "VolumeNumbers",
     "WrongKey",
+    "aliased_lines",
     "allowed_signers_line",
     "answer_spans",
     "ask_daemon",

@@ -5,12 +5,17 @@
 What is announced is a stranger's word: anybody on the network may say anything. It tells where a
 surrogate could be asked, and nothing that is believed. Who answers there proves itself by its host
 key, as ever. docs/formats/pairing.md has the fields.
+
+IPv4 addresses come first, then IPv6, then link-local IPv6. Link-local addresses travel without a
+scope: a listener takes the interface on which it heard them, so they count only over IPv6.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import logging
+import re
 import socket
 import threading
 import time
@@ -41,13 +46,24 @@ SEEN_LIMIT = 256
 
 TEXT_LIMIT = 80
 
+VERSION = 2
+"""Of an announcement. 1 names no keys, and no version."""
+
+KEYS_LIMIT = 4
+"""Fingerprints in an announcement: one value has 255 bytes."""
+
+ADDRESSES_LIMIT = 8
+
 CONNECT_SECONDS = 2.0
+
+_FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 
 
 @dataclass(frozen=True)
 class Announcement:
     """What a surrogate says of itself. port: of its sshd; runs: accelerators, as in HostStatus;
-    load: part of the memory for guests that is in use, in percent; price: for people."""
+    load: part of the memory for guests that is in use, in percent; price: for people; keys:
+    fingerprints of its host keys, and of the authority that certifies them."""
 
     name: str
     port: int
@@ -55,14 +71,25 @@ class Announcement:
     runs: tuple[str, ...] = ()
     load: int = 0
     price: str = ""
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class DiscoveredSurrogate:
-    """An announcement, and the address that it came with."""
+    """An announcement, and the addresses that it came with; there is one at least."""
 
     announcement: Announcement
-    address: str
+    addresses: tuple[str, ...]
+
+    @property
+    def address(self) -> str:
+        """The first of them."""
+        return self.addresses[0]
+
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        """Each address, with the port of its sshd."""
+        return [(address, self.announcement.port) for address in self.addresses]
 
 
 class Announcer:
@@ -87,11 +114,11 @@ class Announcer:
             self._thread.join()
 
     def _run(self) -> None:
-        from zeroconf import Error, Zeroconf  # it takes half a second, and asyncio
+        from zeroconf import Error  # it takes half a second, and asyncio
 
         while not self._closing.is_set():
             try:
-                with contextlib.closing(Zeroconf()) as network:
+                with contextlib.closing(_network()) as network:
                     self._announce(network)
             except (OSError, Error) as error:
                 logger.warning("cannot announce this surrogate: %s", error)
@@ -114,21 +141,27 @@ class SurrogateListener:
 
     def __init__(self) -> None:
         """Raises OSError where there is no network."""
-        from zeroconf import ServiceBrowser, Zeroconf
+        from zeroconf import ServiceBrowser
 
         self._lock = threading.Lock()
         self._names: set[str] = set()
-        self._network = Zeroconf()
+        self._network = _network()
         ServiceBrowser(self._network, SERVICE, handlers=[self._on_change])
 
     def seen(self) -> list[DiscoveredSurrogate]:
-        """Those that are here now, sorted by their names; well-formed and bounded, and else
-        strangers' words."""
+        """Return the surrogates that are announced now, by name; well-formed and bounded, otherwise
+        strangers' words. Names that lead to nothing cost RESOLVE_SECONDS together."""
+        from zeroconf import ServiceInfo
+
         with self._lock:
             names = sorted(self._names)
-        patience = round(RESOLVE_SECONDS * 1000)
-        infos = [self._network.get_service_info(SERVICE, name, patience) for name in names]
-        found = [seen for info in infos if info and (seen := _seen(info))]
+        deadline, found = time.monotonic() + RESOLVE_SECONDS, list[DiscoveredSurrogate]()
+        infos = [ServiceInfo(SERVICE, name) for name in names]
+        known = [info.load_from_cache(self._network) for info in infos]
+        for info, complete in zip(infos, known, strict=True):
+            left = round(1000 * (deadline - time.monotonic()))
+            if complete or (left > 0 and info.request(self._network, left)):
+                found += [seen] if (seen := _seen(info)) else []
         return sorted(found, key=lambda seen: seen.announcement.name)
 
     def close(self) -> None:
@@ -182,39 +215,71 @@ def _info(said: Announcement, addresses: tuple[str, ...]) -> ServiceInfo:
         parsed_addresses=list(addresses),
         server=f"{said.name}.local.",
         properties={
+            "txtvers": str(VERSION),
             "version": said.version,
             "runs": ",".join(said.runs),
             "load": str(said.load),
             "price": said.price[:TEXT_LIMIT],
+            "keys": ",".join(said.keys[:KEYS_LIMIT]),
         },
     )
 
 
 def _seen(info: ServiceInfo) -> DiscoveredSurrogate | None:
-    """None for what no surrogate of ours says."""
+    """Return None if it is malformed."""
     name = info.name.removesuffix(f".{SERVICE}")
-    name, addresses = name.partition(" ")[0].lower(), info.parsed_addresses()
+    name, addresses = name.partition(" ")[0].lower(), _usable(info.parsed_scoped_addresses())
     if not NAME.fullmatch(name) or not addresses or not info.port:
         return None
-    texts = {
-        key.decode("utf-8", "replace"): printable(value.decode("utf-8", "replace"), TEXT_LIMIT)
+    said = {
+        key.decode("utf-8", "replace"): value.decode("utf-8", "replace")
         for key, value in info.properties.items()
         if value is not None
     }
-    load = texts.get("load", "")
-    said = Announcement(
+    if said.get("txtvers", "1") not in ("1", str(VERSION)):
+        return None
+    texts = {key: printable(value, TEXT_LIMIT) for key, value in said.items()}
+    load, keys = texts.get("load", ""), said.get("keys", "").split(",")[:KEYS_LIMIT]
+    announcement = Announcement(
         name=name,
         port=info.port,
         version=texts.get("version", ""),
         runs=tuple(word for word in texts.get("runs", "").split(",") if word in ("kvm", "tcg")),
         load=min(100, int(load)) if load.isascii() and load.isdecimal() else 0,
         price=texts.get("price", ""),
+        keys=tuple(key for key in keys if _FINGERPRINT.fullmatch(key)),
     )
-    return DiscoveredSurrogate(said, addresses[0])
+    return DiscoveredSurrogate(announcement, addresses)
+
+
+def _network() -> Zeroconf:
+    """Return multicast by IPv4 and IPv6, or by IPv4 if this host lacks IPv6. Raises OSError if it
+    has neither."""
+    from zeroconf import IPVersion, Zeroconf
+
+    try:
+        return Zeroconf(ip_version=IPVersion.All)
+    except OSError as error:
+        logger.debug("no multicast by IPv6: %s", error)
+        return Zeroconf()
+
+
+def _usable(addresses: list[str]) -> tuple[str, ...]:
+    """Return the addresses that another host can have, the most usual kind first."""
+    found: dict[str, int] = {}
+    for text in addresses:
+        one = ipaddress.ip_address(text)
+        if one.is_loopback or one.is_multicast or one.is_unspecified:
+            continue
+        if one.is_link_local and isinstance(one, ipaddress.IPv6Address) and not one.scope_id:
+            continue
+        found[text] = one.version + one.is_link_local
+    return tuple(sorted(found, key=lambda text: found[text])[:ADDRESSES_LIMIT])
 
 
 def _own_addresses() -> tuple[str, ...]:
     import ifaddr  # zeroconf brings it
 
-    found = [ip.ip for adapter in ifaddr.get_adapters() for ip in adapter.ips if ip.is_IPv4]
-    return tuple(sorted(str(ip) for ip in found if not str(ip).startswith("127.")))
+    ips = [ip for adapter in ifaddr.get_adapters() for ip in adapter.ips]
+    found = {str(ip.ip) if ip.is_IPv4 else str(ip.ip[0]) for ip in ips}
+    return tuple(sorted(one for one in found if not ipaddress.ip_address(one).is_loopback))

@@ -30,6 +30,7 @@ from client.fronts.origin import ServiceOrigin
 from client.fronts.ports import LocalPort, served
 from client.fronts.requests import FrontRequests
 from client.fronts.tcp import TcpPort
+from client.moves.here import SurrogatesHere
 from client.moves.sources import Sources, chunks_link
 from client.platform.activity_gate import ActivityGate
 from client.platform.settings import HOME, ClientSettings
@@ -76,10 +77,11 @@ class CarryRunner:
 
     def __init__(self, settings: ClientSettings, service: str, *, media: Path | None) -> None:
         """Raises BadName."""
-        self.settings = settings
+        self.settings, self.parked = settings, False
         self.service = check_name(service, "service")
         self.media = media
-        self._links = Links(settings.run / "l" / service)
+        self.here = SurrogatesHere(settings, settings.run / f"{service}.here")
+        self._links = Links(settings.run / "l" / service, reached=self.here.reached)
         self._attention = threading.Event()
         self.relay = StreamRelay(service, lambda why: self._attention.set())
         self._changing = threading.RLock()  # held by whoever changes who leads
@@ -133,8 +135,7 @@ class CarryRunner:
         self._leader = left or (AtHome(self._home) if there else AtRest(self._home))
         if newest:
             self._copies.begin(newest, led_on=left is None)
-        declared = self._origin.contract.idempotent
-        self._requests = FrontRequests(declared, self._safe_until)
+        self._requests = FrontRequests(self._origin.contract.idempotent, self._safe_until)
         self._started = True
         if not isinstance(self._leader, AtRest):
             self._reach()
@@ -245,6 +246,7 @@ class CarryRunner:
             "replicas": [row],
             "first_responses": {},
             "staged": [],
+            **self.here.status(),
             "quarantined": [],
         }
 
@@ -395,8 +397,7 @@ class CarryRunner:
 
     def _is_lost_without_home(self) -> bool:
         """Whether neither the leader answers nor home, which would go on in its place."""
-        away = self._leader.name != HOME and not self._leader.lives()
-        return away and not self._home.answers()
+        return self._leader.name != HOME and not self._leader.lives() and not self._home.answers()
 
     def _replace_from_medium(self, surrogate: str, began: float) -> MoveTimings:
         """A leader is lost, and the person says where to go on without home. What home has not
@@ -444,8 +445,7 @@ class CarryRunner:
         return MoveTimings(HOME, replica, seconds, took, paused, sizes)
 
     def _lead(self, place: Place) -> None:
-        self._leader, self._unheard = place, None
-        self._frozen = time.monotonic()
+        self._leader, self._unheard, self._frozen = place, None, time.monotonic()
         try:
             self._reach()
         except SatchelError as error:

@@ -139,6 +139,8 @@ def command(
                 stack.callback(arrival.close)
                 stack.callback(runner.settle)  # before: a move that is under way ends
                 arrival.begin()
+            stack.callback(runner.here.close)
+            runner.here.start(roaming_told(service), lambda: runner.parked)
             if isinstance(runner, Runner):
                 roaming = RoamingAgent(runner, roaming_told(service))
                 stack.callback(roaming.close)

@@ -18,7 +18,7 @@ from satchel.polling import POLL_SECONDS
 
 FOR_PROGRAMS = (
     *("replicas", "surrogates", "divergences", "quarantined", "staged", "ports", "urls"),
-    *("copies", "refreshed"),
+    *("copies", "refreshed", "found", "offers"),
 )
 """What people are shown in another way."""
 
@@ -46,6 +46,10 @@ PORT_COLUMNS = ("front", "port", "local", "url")
 STAGED_COLUMNS = ("surrogate", "bytes", "done", "error")
 
 QUARANTINE_COLUMNS = ("surrogate", "operation", "restarted", "evidence")
+
+FOUND_COLUMNS = ("surrogate", "address", "port")
+
+OFFER_COLUMNS = ("name", "address", "port", "runs", "price")
 
 SOURCE_COLUMNS = (
     "replica",
@@ -95,6 +99,8 @@ def command(settings: ClientSettings, service: str, follow: bool, as_json: bool)
         ("newer checkpoints on the medium", refreshed, REFRESHED_COLUMNS),
         ("", sources, SOURCE_COLUMNS),
         ("brought ahead, to where you are expected", status["staged"], STAGED_COLUMNS),
+        ("found at another address, by their host keys", status["found"], FOUND_COLUMNS),
+        ("here and unknown: pair? Nothing of it is verified", status["offers"], OFFER_COLUMNS),
         ("quarantined: answered otherwise than home", status["quarantined"], QUARANTINE_COLUMNS),
     ):
         if rows:

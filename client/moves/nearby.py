@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from client.moves.here import announced_as
 from client.platform.settings import ClientSettings
 from wire import DiscoveredSurrogate, Peer, round_trip
 
@@ -19,7 +20,8 @@ AT_ONCE = 16
 
 @dataclass(frozen=True)
 class NearbySurrogate:
-    """name: its announced name, or the one of client.toml; known: its name in client.toml, or None;
+    """name: its announced name, or the one of client.toml; known: its name in client.toml, by its
+    place or an announced fingerprint, or None;
     round_trip_seconds: None if it is not known or does not answer; announced: it is on this
     network, and says of itself what follows. None of that is proved."""
 
@@ -41,7 +43,11 @@ def nearby(settings: ClientSettings, seen: Sequence[DiscoveredSurrogate]) -> lis
     An announcement is a stranger's word: nothing connects to an address because it names it.
     """
     places = {name: _place(peer) for name, peer in settings.surrogates.items()}
-    announced = {(one.address, one.announcement.port): one.announcement for one in seen}
+    pins = {name: announced_as(peer) for name, peer in settings.surrogates.items() if seen}
+    announced = {
+        next((at for at in one.places if at in places.values()), one.places[0]): one.announcement
+        for one in seen
+    }
     everywhere = list(dict.fromkeys([*announced, *places.values()]))
     if not everywhere:
         return []
@@ -50,8 +56,10 @@ def nearby(settings: ClientSettings, seen: Sequence[DiscoveredSurrogate]) -> lis
         times = dict(zip(asked, pool.map(lambda at: round_trip(*at), asked), strict=True))
     rows = []
     for at in everywhere:
-        known = next((name for name, place in places.items() if place == at), None)
         said = announced.get(at)
+        here = [name for name, place in places.items() if place == at]
+        here += [name for name, keys in pins.items() if said and keys.intersection(said.keys)]
+        known = next(iter(here), None)
         rows.append(
             NearbySurrogate(
                 name=said.name if said else known or "",

@@ -18,7 +18,7 @@ from hypervisor import QemuDriver, choose_driver
 from sandbox import let_cells_read
 from satchel.errors import ConflictError
 from satchel.readiness import allow_descriptors
-from surrogate.announcer import announcement
+from surrogate.announcer import HostFingerprints, announcement
 from surrogate.api import MAX_BODY, body_limit
 from surrogate.host import Host
 from surrogate.metrics import HostCollector
@@ -75,7 +75,8 @@ def command(settings: SurrogateSettings, web: int | None, as_json: bool) -> None
                 place = settings.peers_socket
                 stack.enter_context(serve(peers, place, threads=threads, max_body=CONTROL_MAX_BODY))
             if settings.announce:
-                announcer = Announcer(lambda: announcement(settings, host.status()))
+                keys = HostFingerprints(settings)
+                announcer = Announcer(lambda: announcement(settings, host.status(), keys.now()))
                 stack.enter_context(contextlib.closing(announcer)).start()
             if web is not None:
                 page = stack.enter_context(surrogate_page(host, sockets, web))

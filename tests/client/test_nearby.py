@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from testbed import Air
+from testbed import Air, Sshd
 from tests.needs import requires
 from tests.waiting import eventually
 
@@ -64,7 +64,7 @@ class Host:
         return json.loads(done.stdout)
 
 
-@requires("netns", "tun", "qemu-system-x86_64")
+@requires("netns", "tun", "qemu-system-x86_64", "sshd")
 def test_a_surrogate_that_announces_itself_is_listed(air: Air, short_path: Path) -> None:
     cafe = Host(air, "cafe", short_path / "cafe")
     guest = Host(air, "guest", short_path / "guest")
@@ -74,6 +74,8 @@ def test_a_surrogate_that_announces_itself_is_listed(air: Air, short_path: Path)
         'cell = "off"\ncell-off-as-root = true\ndriver = "qemu"\n',
     )
     assert guest.sees("satchel", "surrogates") == []
+    arguments = {"address": "0.0.0.0", "port": 22, "prefix": air.prefix("cafe")}
+    sshd = Sshd.start(short_path / "sshd", **arguments)
     daemon = cafe.starts("satchel-surrogate", "serve")
     try:
         rows: list[dict[str, Any]] = []
@@ -97,6 +99,10 @@ def test_a_surrogate_that_announces_itself_is_listed(air: Air, short_path: Path)
         assert [row["known"] for row in rows] == ["corner", "far"]
         assert 0 <= rows[0]["round_trip_seconds"] < 2
         assert rows[1]["round_trip_seconds"] is None
+        guest.write("known_hosts", f"10.30.0.77 {sshd.host_key.public}\n")  # where it was once
+        guest.write("client.toml", '[surrogates.far]\ndestination = "me@10.30.0.77"\n')
+        row = next(row for row in guest.sees("satchel", "surrogates") if row["announced"])
+        assert (row["known"], row["address"]) == ("far", air.addresses["cafe"])
         air.leave("guest")
         assert not [row for row in guest.sees("satchel", "surrogates") if row["announced"]]
         air.join("guest")
@@ -104,4 +110,5 @@ def test_a_surrogate_that_announces_itself_is_listed(air: Air, short_path: Path)
     finally:
         daemon.terminate()
         daemon.wait(60)
+        sshd.stop()
     assert not [row for row in guest.sees("satchel", "surrogates") if row["announced"]]

@@ -144,7 +144,7 @@ def announced(data: bytes) -> object:
     name = f"{data[:20].decode('latin-1')}.{SERVICE}"
     for named in (name, f"cafe.{SERVICE}"):
         with suppress(Exception):  # zeroconf's own refusal of a name comes before us
-            info = ServiceInfo(SERVICE, named, 22, addresses=[b"\x7f\0\0\1"], properties=data)
+            info = ServiceInfo(SERVICE, named, 22, addresses=[b"\xc0\0\2\7"], properties=data)
             break
     return _seen(info)
 
@@ -209,7 +209,10 @@ STRANGERS = [
         b"[fe80::1]:4736",
     ),
     Parser(
-        "announcement", announced, (), texts(version="1", runs="kvm,tcg", load="12", price="free")
+        "announcement",
+        announced,
+        (),
+        texts(txtvers="2", runs="kvm,tcg", load="12", price="free", keys=f"SHA256:{43 * 'A'}"),
     ),
     Parser(
         "certificate",

@@ -154,12 +154,33 @@ def knows_host(known_hosts: Path, address: str, port: int) -> bool:
     return _known_lines(known_hosts, address, port).returncode == 0
 
 
-def known_fingerprints(known_hosts: Path, address: str, port: int) -> list[str]:
+def known_fingerprints(
+    known_hosts: Path, address: str, port: int, *, authorities: bool = False
+) -> list[str]:
     """Of the keys that a known_hosts file has for the sshd at this address. An authority is no such
-    key: it stands for all hosts of a site. Raises UnsupportedError."""
-    lines = _known_lines(known_hosts, address, port).stdout.decode("utf-8", "replace").splitlines()
-    keys = [line.partition(" ")[2] for line in lines if line[:1] not in ("#", "@")]
-    return [fingerprint(key) for key in keys if key]
+    key, unless `authorities`: it stands for all hosts of a site. Raises UnsupportedError."""
+    kinds = ("", "@cert-authority") if authorities else ("",)
+    every = _known_keys(known_hosts, address, port)
+    return [fingerprint(key) for marker, key in every if marker in kinds]
+
+
+def aliased_lines(known_hosts: Path, address: str, port: int, alias: str) -> list[str]:
+    """The lines of a known_hosts file for the sshd at this address, with `alias` in its place: for
+    an ssh with that HostKeyAlias, which reaches it elsewhere. Raises UnsupportedError."""
+    every = _known_keys(known_hosts, address, port)
+    return [f"{marker} {alias} {key}".strip() for marker, key in every]
+
+
+def _known_keys(known_hosts: Path, address: str, port: int) -> list[tuple[str, str]]:
+    """The marker of each line, such as `@cert-authority`, and its key."""
+    found = []
+    for line in (
+        _known_lines(known_hosts, address, port).stdout.decode("utf-8", "replace").split("\n")
+    ):
+        marker, rest = ("", line) if line[:1] != "@" else line.split(" ", 1)
+        if line[:1] != "#" and (key := rest.partition(" ")[2]):
+            found.append((marker, key))
+    return found
 
 
 def _known_lines(known_hosts: Path, address: str, port: int) -> subprocess.CompletedProcess[bytes]:

@@ -21,6 +21,7 @@ import secrets
 import shutil
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,14 @@ SOURCE_THREADS = 16
 
 SOURCE_MAX_BODY = 1 << 20
 
+Reached = Callable[[Peer], Peer]
+"""From a host of the settings to the same one where it is reached now."""
+
+
+def as_written(peer: Peer) -> Peer:
+    """Return the host as the settings have it."""
+    return peer
+
 
 class Link:
     """One OpenSSH connection to a daemon, and the requests over it. Thread-safe.
@@ -71,12 +80,14 @@ class Link:
         lane: Lane,
         stream: str = API,
         keep_alive: float = KEEP_ALIVE_SECONDS,
+        reached: Reached = as_written,
     ) -> None:
         """Begin to watch; `connect` says whether it works. run: the folder of its sockets; stream:
-        what `http` asks there; keep_alive: seconds of silence after which it is given up"""
-        self._keep_alive = keep_alive
+        what `http` asks there; keep_alive: seconds of silence after which it is given up; reached:
+        asked at each attempt, returns at once"""
+        self._keep_alive, self._reached_at = keep_alive, reached
         self.name = name
-        self._peer = peer
+        self._peer = self._at = peer
         self._lane = lane
         self._run = run
         self._socket = run / f"{name}.api"
@@ -116,7 +127,7 @@ class Link:
     def answers(self) -> bool:
         """Whether anything answers at the peer's host, looked at now, in 2 s at most: for who would
         wait for it otherwise, as a connection to a host that went silent stands for a while."""
-        return answers(self._peer.destination, self._peer.port)
+        return answers(self._at.destination, self._at.port)
 
     def stands(self, timeout: float) -> bool:
         """Whether the connection stands, as far as anybody knows. One that is being made, as after
@@ -256,14 +267,11 @@ class Link:
         self._wanted, self._resting = True, False
         if self._ssh:
             self._ssh.close(gone=True)
+        at = self._reached_at(self._peer)
+        if at != self._at:
+            self._at, self._route = at, _Route(at)
         self._route.learn()
-        host = SshHost(
-            name=self.name,
-            destination=self._peer.destination,
-            port=self._peer.port,
-            identity=self._peer.identity,
-            known_hosts=self._peer.known_hosts,
-        )
+        host = SshHost.of(self.name, at)
         self._ssh = SshLink.start(
             host,
             lane=self._lane,
@@ -316,10 +324,16 @@ class Link:
 class Links:
     """Every link of one program, by name. Thread-safe."""
 
-    def __init__(self, run: Path, *, keep_alive: float = KEEP_ALIVE_SECONDS) -> None:
-        """run: the folder of the links' sockets, which is this object's alone; keep_alive: see
-        Link"""
-        self._run, self._keep_alive = run, keep_alive
+    def __init__(
+        self,
+        run: Path,
+        *,
+        keep_alive: float = KEEP_ALIVE_SECONDS,
+        reached: Reached = as_written,
+    ) -> None:
+        """run: the folder of the links' sockets, which is this object's alone; keep_alive, reached:
+        see Link"""
+        self._run, self._keep_alive, self._reached = run, keep_alive, reached
         self._run.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = threading.Lock()
         self._links: dict[str, Link] = {}
@@ -337,7 +351,8 @@ class Links:
         """The link of that name, made if there is none; connected or not. stream: see Link."""
         with self._lock:
             if name not in self._links:
-                self._links[name] = Link(name, peer, self._run, lane, stream, self._keep_alive)
+                more = (stream, self._keep_alive, self._reached)
+                self._links[name] = Link(name, peer, self._run, lane, *more)
             return self._links[name]
 
     def open(self, name: str, peer: Peer, lane: Lane = Lane.OPERATIONS) -> Link:

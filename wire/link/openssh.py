@@ -27,7 +27,7 @@ from wire.errors import (
     WrongKey,
     printable,
 )
-from wire.link.peers import host_in
+from wire.link.peers import Peer, host_in
 from wire.messages import check_name
 
 END_SECONDS = 5.0
@@ -68,6 +68,11 @@ class SshHost:
     known_hosts: Path
     port: int = 22
     options: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, peer: Peer) -> SshHost:
+        """The host that settings name so."""
+        return cls(name, peer.destination, peer.identity, peer.known_hosts, peer.port, peer.options)
 
     def __post_init__(self) -> None:
         check_name(self.name, "host name")

@@ -36,6 +36,23 @@ class Peer:
         """The name or address in the destination, without brackets."""
         return host_in(self.destination)
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """More options for ssh, "Key=Value"."""
+        return ()
+
+
+@dataclass(frozen=True)
+class MovedPeer(Peer):
+    """A host that is reached elsewhere than the settings say. alias: the name under which
+    `known_hosts` has its keys."""
+
+    alias: str = ""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return (f"HostKeyAlias={self.alias}",)
+
 
 def host_in(destination: str) -> str:
     """The host of `user@host`, without the brackets that an address of IPv6 has there."""
