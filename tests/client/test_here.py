@@ -4,6 +4,7 @@
 an unknown one is offered. tests/attacks has false announcements."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,14 @@ class Cafe:
         self.folder = folder
         self.key = Identity.create(folder / "me")
         options = self.certify() if certified else []
-        arguments = {"authorized": [self.key.public], "door": plain_door(folder)}
-        self.sshd = Sshd.start(folder / "sshd", options=options, **arguments)
+        start = partial(
+            Sshd.start,
+            folder / "sshd",
+            authorized=[self.key.public],
+            door=plain_door(folder),
+            options=options,
+        )
+        self.sshd = start()
         known_hosts = folder / "known_hosts"
         self.peer = self.sshd.peer("cafe", self.key.path, known_hosts)
         self.announces = self.sshd.host_key.fingerprint
@@ -42,7 +49,7 @@ class Cafe:
             known_hosts.write_text(f"{line}\n")
             self.announces = authority.fingerprint
         self.sshd.stop()
-        self.sshd = Sshd.start(folder / "sshd", address="127.0.0.2", options=options, **arguments)
+        self.sshd = start(address="127.0.0.2")
 
     def certify(self) -> list[str]:
         key = Identity.create(self.folder / "host_key")
@@ -90,7 +97,7 @@ def test_one_that_answers_where_it_is_written_stays_there(short_path: Path) -> N
         )
         here = SurrogatesHere(settings, short_path / "here")
         with Sshd.start(short_path / "sshd", authorized=[cafe.key.public]) as other:
-            here.look([announced(other, cafe.announces)], [].append)
+            here.look([announced(other, cafe.announces)], list[str]().append)
         assert here.status()["found"] == []
     finally:
         cafe.sshd.stop()

@@ -74,8 +74,7 @@ def test_a_surrogate_that_announces_itself_is_listed(air: Air, short_path: Path)
         'cell = "off"\ncell-off-as-root = true\ndriver = "qemu"\n',
     )
     assert guest.sees("satchel", "surrogates") == []
-    arguments = {"address": "0.0.0.0", "port": 22, "prefix": air.prefix("cafe")}
-    sshd = Sshd.start(short_path / "sshd", **arguments)
+    sshd = Sshd.start(short_path / "sshd", address="0.0.0.0", port=22, prefix=air.prefix("cafe"))
     daemon = cafe.starts("satchel-surrogate", "serve")
     try:
         rows: list[dict[str, Any]] = []
