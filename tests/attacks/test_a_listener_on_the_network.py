@@ -75,7 +75,7 @@ def test_who_copies_a_fingerprint_has_few_addresses_tried(short_path: Path) -> N
         announced = Announcement("cafe", victims.getsockname()[1], keys=(key.fingerprint,))
         every = [f"127.0.{n}.1" for n in range(1, 41)]
         for _ in range(2):
-            here.look([DiscoveredSurrogate(announced, (at,)) for at in every], [].append)
+            here.look([DiscoveredSurrogate(announced, (at,)) for at in every], list[str]().append)
         victims.shutdown(socket.SHUT_RDWR)
         thread.join()
     assert len(asked) == len(set(asked)) == 15  # and the written one
