@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Who is on this network: surrogates announce themselves by mDNS (DNS-SD), clients listen.
+"""Surrogates announce themselves on their network by mDNS (DNS-SD), and clients listen.
 
 What is announced is a stranger's word: anybody on the network may say anything. It tells where a
 surrogate could be asked, and nothing that is believed. Who answers there proves itself by its host

@@ -37,7 +37,7 @@ def test_has_nothing_connect_to_an_address_that_he_announces() -> None:
 
 @requires("ssh", "sshd")
 def test_who_copies_a_fingerprint_ends_at_the_host_key(short_path: Path) -> None:
-    """His sshd lets everybody in who comes. Nobody logs in, and he is tried once."""
+    """His sshd lets everybody in. This client does not log in, and tries him once."""
     key = Identity.create(short_path / "me")
     with Sshd.start(short_path / "cafe", authorized=[key.public]) as cafe:
         peer = cafe.peer("cafe", key.path, short_path / "known_hosts")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is near, on a network of namespaces on which multicast passes."""
+"""The surrogates nearby, on a network of namespaces on which multicast passes."""
 
 import json
 import os
