@@ -4,7 +4,7 @@
 
 - cli: the commands, one file each
 - api: all of home over HTTP; page, metrics, preflight: what its owner sees
-- carried_api: the part of api that is about carried services
+- deltas_api: copies for machines that lead elsewhere, and deltas from them
 - home: the store and all services of one owner
 - media: what goes between home and portable media; store: care of the store; edge: nodes of shares
   at surrogates

@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Home over HTTP. Only the owner can connect to the socket: OpenSSH ensures that.
 
-homeserver/carried_api.py, homeserver/shares_api.py and uplink/helper/api.py have the routes of
+homeserver/deltas_api.py, homeserver/shares_api.py and uplink/helper/api.py have the routes of
 carried services, of shares and of cloud storage. GET /v1/openapi.json describes all routes.
 """
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -20,8 +18,8 @@ import flask
 from flask.json.provider import DefaultJSONProvider
 
 from chunkstore import answering_places
-from homeserver.carried_api import carried_routes
 from homeserver.clients_api import clients_routes
+from homeserver.deltas_api import deltas_routes
 from homeserver.edge import EdgeDoors
 from homeserver.home import Home
 from homeserver.jobs import Jobs
@@ -34,15 +32,8 @@ from homeserver.settings import DOOR_SOCKET
 from homeserver.shares import Shares
 from homeserver.shares_api import grants_routes, shares_routes
 from homeserver.timetable_api import timetable_routes
-from replay import (
-    decode_operations,
-    encode_answers,
-    encode_operations,
-    encode_piece,
-    encode_responses,
-    split_samples,
-)
-from replica import PIECE_BYTES, PIECE_SECONDS
+from hosting import replica_routes
+from replay import decode_operations, encode_operations
 from satchel.errors import AccessError, UsageError
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.retention import RetentionPolicy
@@ -53,16 +44,15 @@ from wire import (
     Lease,
     PrioritySemaphore,
     ServiceStatus,
-    answer_spans,
     bound_json,
     chunk_routes,
     install_errors,
     note_requests,
     octets,
     query,
+    query_number,
     serve,
     serve_description,
-    streamed,
     takes,
 )
 
@@ -78,18 +68,14 @@ CHUNK_READERS = 4
 LIST_LIMIT = 4096
 """Operations that are listed at once."""
 
-CLIENT_HEADER = "X-Satchel-Client"
-"""Which client sends operations: the lease is its own, or it gets it."""
-
-NUMBER_LIMIT = (1 << 63) - 1
-
 _DOOR = "satchel.door"
 """The key in WSGI's environment that marks a request through a door."""
 
-_CLIENTS_BLUEPRINTS = frozenset({"chunks", "operations", "carried", "uplink"})
+_CLIENTS_BLUEPRINTS = frozenset({"chunks", "operations", "replica", "deltas", "uplink"})
 _CLIENTS_ENDPOINTS = frozenset(
     {"services.launch", "services.want", "services.stop", "checkpoints.take"}
 )
+_OWNERS_ENDPOINT = "replica.digest"
 """A paired client may change things only by these. A checkpoint is not taken onto a path for it."""
 
 
@@ -112,8 +98,9 @@ def home_app(
     works = works or Jobs()
     for routes in (
         *(_chunks(home), _services(home), _operations(home, works), _checkpoints(home, works)),
-        *(_upkeep(home, works), _works(works), carried_routes(home)),
+        *(_upkeep(home, works), _works(works), deltas_routes(home)),
         *(clients_routes(home, shares, edges), timetable_routes(home)),
+        replica_routes("/v1/services/<name>", home.service, requests),
     ):
         app.register_blueprint(routes)
 
@@ -121,12 +108,6 @@ def home_app(
     def status() -> Any:
         """Return what this host can run, and the running machines."""
         return home.status()
-
-    @app.get("/v1/services/<name>/spans")
-    @query(since=float)
-    def spans(name: str) -> Any:
-        """SpanReport: its machine's, and requests to home."""
-        return answer_spans(*home.service(name).spans, requests)
 
     if shares:
         app.register_blueprint(shares_routes(shares))
@@ -159,7 +140,8 @@ def _bound_door() -> None:
     request = flask.request
     if not request.environ.get(_DOOR) or request.method in ("GET", "HEAD"):
         return
-    if request.blueprint in _CLIENTS_BLUEPRINTS or request.endpoint in _CLIENTS_ENDPOINTS:
+    of_clients = request.blueprint in _CLIENTS_BLUEPRINTS and request.endpoint != _OWNERS_ENDPOINT
+    if of_clients or request.endpoint in _CLIENTS_ENDPOINTS:
         return
     _refuse_door()
 
@@ -328,15 +310,6 @@ def _replicas(routes: flask.Blueprint, home: Home) -> None:
         home.stop(name)
         return asdict(home.service(name).view())
 
-    @routes.post("/<name>/digest")
-    @takes(paths=list)
-    def digest(fields: dict[str, Any], name: str) -> Any:
-        """Paths: a digest of the guest's files."""
-        paths = fields["paths"]
-        if not all(isinstance(path, str) for path in paths):
-            raise UsageError("paths must be strings")
-        return {"digest": home.service(name).replica().digest(paths)}
-
 
 def _operations(home: Home, works: Jobs) -> flask.Blueprint:
     routes = flask.Blueprint("operations", __name__, url_prefix="/v1/services/<name>")
@@ -363,29 +336,9 @@ def _operations(home: Home, works: Jobs) -> flask.Blueprint:
     @query(after=int, limit=int)
     def logged(name: str) -> Any:
         """Log records."""
-        after = OperationNumber(_number("after", 0, 0, NUMBER_LIMIT))
-        operations = home.service(name).operations(after, _number("limit", 256, 1, LIST_LIMIT))
-        return _octets(encode_operations(operations))
-
-    @routes.post("/operations")
-    @octets(sent=True, answered=True)
-    @query(early=bool, long=bool)
-    def submit(name: str) -> Any:
-        """Samples and log records in, response records out."""
-        samples, records = split_samples(flask.request.get_data())
-        operations = decode_operations(records)
-        service = claimed(name)
-        digests = service.compare(samples)
-        ways = {"early": service.answer_early, "long": service.answer_long}
-        answer = next((ways[word] for word in flask.request.args if word in ways), service.answer)
-        return streamed(encode_answers(itertools.chain(answer(operations), digests)))
-
-    @routes.post("/reads")
-    @octets(sent=True, answered=True)
-    def read(name: str) -> Any:
-        """The same for what changes nothing."""
-        operations = decode_operations(flask.request.get_data())
-        return _octets(encode_responses(claimed(name).read(operations)))
+        after = OperationNumber(query_number("after"))
+        operations = home.service(name).operations(after, query_number("limit", 256, 1, LIST_LIMIT))
+        return encode_operations(operations)
 
     @routes.post("/doctor")
     @octets(sent=True)
@@ -395,13 +348,6 @@ def _operations(home: Home, works: Jobs) -> flask.Blueprint:
         operations = decode_operations(flask.request.get_data())
         with works.begin(_word()) as progress:
             return home.service(name).diagnose(operations, progress)
-
-    def claimed(name: str) -> Service:
-        service, client = home.service(name), flask.request.headers.get(CLIENT_HEADER)
-        if not client:
-            raise UsageError(f"operations need the header {CLIENT_HEADER}")
-        service.lease.claim(client)
-        return service
 
     _answers(routes, home)
     return routes
@@ -414,7 +360,7 @@ def _answers(routes: flask.Blueprint, home: Home) -> None:
     @query(after=int)
     def console(name: str) -> Any:
         """Read the console of its machine: the text, and the offset of its end."""
-        said, end = home.service(name).console(_number("after", 0, 0, NUMBER_LIMIT))
+        said, end = home.service(name).console(query_number("after"))
         return {"text": said.decode("utf-8", "replace"), "end": end}
 
     @routes.get("/operations/<int:number>/digest")
@@ -426,21 +372,6 @@ def _answers(routes: flask.Blueprint, home: Home) -> None:
     def statement(name: str, number: int) -> Any:
         """Home's signature of what it answered."""
         return home.service(name).statement(OperationNumber(number)).to_json()
-
-    @routes.get("/operations/<int:number>/answer")
-    @octets(answered=True)
-    @query(after=int, length=int)
-    def piece(name: str, number: int) -> Any:
-        """A piece of a long answer."""
-        answer = home.service(name).replica().long.of(OperationNumber(number))
-        after, length = _number("after", 0, 0, NUMBER_LIMIT), _number("length", 0, 0, PIECE_BYTES)
-        return _octets(encode_piece(*answer.after(after, length, PIECE_SECONDS)))
-
-    @routes.delete("/operations/<int:number>/answer")
-    def forget_answer(name: str, number: int) -> Any:
-        """Discard the rest of a long answer."""
-        home.service(name).replica().long.of(OperationNumber(number)).drop()
-        return {}
 
 
 def _checkpoints(home: Home, works: Jobs) -> flask.Blueprint:
@@ -535,15 +466,3 @@ def _seen(place: Path) -> Path:
     """Return the place. Raises PlaceHidden if the command means another one."""
     require_seen(place, flask.request.args.get("seen", ""))
     return place
-
-
-def _number(name: str, default: int, least: int, most: int) -> int:
-    """A whole number of the query, or UsageError."""
-    text = flask.request.args.get(name, str(default))
-    if not re.fullmatch("[0-9]{1,20}", text) or not least <= int(text) <= most:
-        raise UsageError(f"{name} must be a number from {least} to {most}", why=f"it is {text!r}")
-    return int(text)
-
-
-def _octets(data: bytes) -> flask.Response:
-    return flask.Response(data, mimetype="application/octet-stream")

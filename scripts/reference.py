@@ -26,8 +26,8 @@ import click
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
     "satchel", "caching", "sandbox", "chunkstore", "console", "hypervisor", "wire", "images",
-    "volumes", "replay", "shares", "uplink", "guestshares", "replica", "media", "homeserver",
-    "surrogate", "client", "testbed",
+    "volumes", "replay", "shares", "uplink", "guestshares", "replica", "media", "hosting",
+    "homeserver", "surrogate", "client", "testbed",
 )  # fmt: skip
 PROGRAMS = {
     "satchel": "client.cli",

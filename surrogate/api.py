@@ -16,27 +16,25 @@ from typing import Any
 
 import flask
 
+from hosting import replica_routes
 from hypervisor import MachineSpec
-from replay import Response, decode_operations, encode_answers, encode_piece, encode_responses
-from replica import PIECE_BYTES, PIECE_SECONDS, MachineSnapshot, tables_of
-from satchel.errors import NotFoundError, UsageError
-from satchel.ids import OperationNumber
+from satchel.errors import UsageError
 from satchel.spans import Spans
 from surrogate.host import Host
+from surrogate.replicas.hosted import HostedReplica
 from surrogate.site import brought_routes
 from surrogate.tenants.pacer import Pacer
 from surrogate.tenants.tenant import Tenant, Usage
 from wire import (
     JSON_BODY_LIMIT,
     CreateReplica,
-    answer_spans,
+    Statement,
     bound_json,
     install_errors,
     note_requests,
     octets,
     query,
     serve_description,
-    streamed,
 )
 
 MAX_BODY = 256 << 20
@@ -44,9 +42,6 @@ MAX_BODY = 256 << 20
 
 LARGE = ("/operations", "/reads", "/more")
 """Ends of the paths to which such a body goes; any other has JSON_BODY_LIMIT at most."""
-
-PIECE_LIMIT = 4 << 20
-"""Bytes of a delta that are asked for at once."""
 
 WAIT_LIMIT = 60.0
 """Seconds that a status request may wait."""
@@ -64,10 +59,19 @@ def surrogate_app(host: Host, tenant: Tenant | None = None) -> flask.Flask:
     _count(app, tenant)
     if tenant is not host.tenants.account:
         _pace(app, tenant, host.tenants.pacer)
+
+    def served(replica: str) -> HostedReplica:
+        hosted = host.replica(replica, tenant)
+        hosted.touch()
+        return hosted
+
+    def sign(said: Statement) -> bytes:
+        return host.answer_key.sign(said)
+
     app.register_blueprint(brought_routes(tenant.brought))
-    app.register_blueprint(_execution(host, tenant))
+    app.register_blueprint(replica_routes("/v1/replicas/<replica>", served, requests, sign))
+    app.register_blueprint(_moving(host, tenant))
     app.register_blueprint(_staging(host, tenant))
-    app.register_blueprint(_carrying(host, tenant))
     serve_description(app, "Satchel surrogate")
 
     @app.get("/v1/status")
@@ -95,24 +99,6 @@ def surrogate_app(host: Host, tenant: Tenant | None = None) -> flask.Flask:
         hosted = host.replica(replica, tenant)
         hosted.wait_started(min(WAIT_LIMIT, flask.request.args.get("wait", 0.0, float)))
         return hosted.status().to_json()
-
-    @app.get("/v1/replicas/<replica>/spans")
-    @query(since=float)
-    def spans(replica: str) -> Any:
-        """SpanReport: what was done for it, and what the tenant asked; since: of this host's
-        monotonic clock, else no spans."""
-        return answer_spans(*host.replica(replica, tenant).spans, requests)
-
-    @app.post("/v1/replicas/<replica>/digest")
-    def digest(replica: str) -> Any:
-        """Paths: a digest of the guest's files."""
-        body = flask.request.get_json(silent=True)
-        paths = body.get("paths") if isinstance(body, dict) else None
-        if not isinstance(paths, list):
-            raise UsageError("a digest needs a JSON object with paths: list")
-        return {
-            "digest": host.replica(replica, tenant).replica.digest([str(path) for path in paths])
-        }
 
     @app.delete("/v1/replicas/<replica>")
     def remove(replica: str) -> Any:
@@ -166,131 +152,14 @@ def _counted(pieces: Iterable[bytes], tenant: Tenant) -> Iterator[bytes]:
         yield piece
 
 
-def _execution(host: Host, tenant: Tenant) -> flask.Blueprint:
-    """Routes of a client to its replica."""
-    routes = flask.Blueprint("execution", __name__, url_prefix="/v1/replicas/<replica>")
-
-    @routes.post("/operations")
-    @octets(sent=True, answered=True)
-    @query(signed=bool, early=bool, long=bool)
-    def execute(replica: str) -> Any:
-        """Log records in, response records out, and signatures."""
-        operations = decode_operations(flask.request.get_data())
-        hosted = host.replica(replica, tenant)
-        responses = hosted.answer(operations)
-        if "signed" in flask.request.args:
-            responses = hosted.signed(responses, operations, "operation", host.answer_key)
-        if "early" in flask.request.args:
-            return streamed(encode_answers(hosted.replica.early.before(responses)))
-        if "long" in flask.request.args:
-            return streamed(encode_answers(hosted.replica.long.before(operations, responses)))
-        return streamed(encode_answers(responses))
-
-    @routes.post("/reads")
-    @octets(sent=True, answered=True)
-    @query(signed=bool)
-    def read(replica: str) -> Any:
-        """The same for requests that change nothing and do not count."""
-        operations = decode_operations(flask.request.get_data())
-        hosted = host.replica(replica, tenant)
-        responses: Iterable[Response] = hosted.read(operations)
-        if "signed" in flask.request.args:
-            responses = hosted.signed(responses, operations, "read", host.answer_key)
-        return _octets(encode_responses(responses))
+def _moving(host: Host, tenant: Tenant) -> flask.Blueprint:
+    """Make the routes for a move, at either end of it."""
+    routes = flask.Blueprint("moving", __name__, url_prefix="/v1/replicas/<replica>")
 
     @routes.post("/hand-over")
     def hand_over(replica: str) -> Any:
         """HandoverState: freeze it, so that it can go on elsewhere too."""
         return host.replica(replica, tenant).hand_over().to_json()
-
-    @routes.get("/touched")
-    def touched(replica: str) -> Any:
-        """Touched: what its machine has touched here."""
-        return host.replica(replica, tenant).touched().to_json()
-
-    _pieces(routes, host, tenant)
-    return routes
-
-
-def _pieces(routes: flask.Blueprint, host: Host, tenant: Tenant) -> None:
-    """Of a long answer."""
-
-    @routes.get("/operations/<int:number>/answer")
-    @octets(answered=True)
-    @query(after=int, length=int)
-    def piece(replica: str, number: int) -> Any:
-        """A piece of a long answer."""
-        hosted = host.replica(replica, tenant)
-        hosted.touch()
-        after, length = (flask.request.args.get(name, 0, int) for name in ("after", "length"))
-        if after < 0 or not 0 <= length <= PIECE_BYTES:
-            raise UsageError(f"a piece of an answer has at most {PIECE_BYTES} bytes")
-        answer = hosted.replica.long.of(OperationNumber(number))
-        return _octets(encode_piece(*answer.after(after, length, PIECE_SECONDS)))
-
-    @routes.delete("/operations/<int:number>/answer")
-    def forget(replica: str, number: int) -> Any:
-        """Discard the rest of a long answer."""
-        host.replica(replica, tenant).replica.long.of(OperationNumber(number)).drop()
-        return {}
-
-
-def _carrying(host: Host, tenant: Tenant) -> flask.Blueprint:
-    """What a client has of a replica of a carried service besides."""
-    routes = flask.Blueprint("carrying", __name__, url_prefix="/v1/replicas/<replica>")
-
-    @routes.get("/streams")
-    def streams(replica: str) -> Any:
-        """Socket: where the streams of its guest are reached here."""
-        door = host.replica(replica, tenant).replica.door
-        if door is None:
-            raise NotFoundError(f"replica {replica} has no streams now")
-        return {"socket": str(door)}
-
-    @routes.post("/delta")
-    def delta(replica: str) -> Any:
-        """Since: tables, hold: DeltaOffer of what changed since then; at: another freeze than
-        one now, its tables and device_state."""
-        body = flask.request.get_json(silent=True)
-        fields = body if isinstance(body, dict) else {}
-        hold = fields.get("hold", False)
-        if not isinstance(hold, bool):
-            raise UsageError("a delta needs a JSON object with since: tables, hold: bool")
-        hosted, since = host.replica(replica, tenant), tables_of(fields.get("since"))
-        hosted.touch()
-        if "at" in fields:
-            roots = tables_of(fields["at"])
-            device = roots.pop("device_state", None)
-            if device is None:
-                raise UsageError("a freeze has tables and a device_state")
-            frozen = MachineSnapshot(hosted.replica.last, device, roots)
-            return hosted.deltas.again(since, frozen).offer(hold=False)
-        return hosted.deltas.make(since, hold=hold).offer(hold=hold)
-
-    @routes.get("/delta/<digest>")
-    @octets(answered=True)
-    @query(offset=int, length=int)
-    def piece(replica: str, digest: str) -> Any:
-        """A piece of that delta."""
-        offset, length = (flask.request.args.get(name, 0, int) for name in ("offset", "length"))
-        hosted = host.replica(replica, tenant)
-        hosted.touch()
-        if offset < 0 or not 0 < length <= PIECE_LIMIT:
-            raise UsageError(f"a piece has 1 to {PIECE_LIMIT} bytes")
-        return _octets(hosted.deltas.piece(digest, offset, length))
-
-    _handing_over(routes, host, tenant)
-    return routes
-
-
-def _handing_over(routes: flask.Blueprint, host: Host, tenant: Tenant) -> None:
-    """The last steps of a move, at either end."""
-
-    @routes.post("/go-on")
-    def go_on(replica: str) -> Any:
-        """The end of hold."""
-        host.replica(replica, tenant).replica.go_on()
-        return {}
 
     @routes.post("/more")
     @octets(sent=True)
@@ -310,6 +179,8 @@ def _handing_over(routes: flask.Blueprint, host: Host, tenant: Tenant) -> None:
         if "go" in flask.request.args:
             hosted.wait_started(WAIT_LIMIT)
         return hosted.status().to_json()
+
+    return routes
 
 
 def _staging(host: Host, tenant: Tenant) -> flask.Blueprint:
@@ -334,7 +205,3 @@ def _staging(host: Host, tenant: Tenant) -> flask.Blueprint:
         return {}
 
     return routes
-
-
-def _octets(data: bytes) -> flask.Response:
-    return flask.Response(data, mimetype="application/octet-stream")

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from wire.http.credentials import BadCredentials, Credentials, read_credentials
     from wire.http.intake import Intake
     from wire.http.metrics import exposition, metrics_app
-    from wire.http.openapi import octets, query, serve_description, takes
+    from wire.http.openapi import octets, query, query_number, serve_description, takes
     from wire.http.pages import CachedView, Page, View
     from wire.http.server import (
         JSON_BODY_LIMIT,
@@ -303,6 +303,7 @@ __all__ = [
     "pair",
     "printable",
     "query",
+    "query_number",
     "read_certificate",
     "read_credentials",
     "read_destination",

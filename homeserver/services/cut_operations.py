@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
 from replay import Operation
 from satchel.ids import OperationNumber
@@ -22,6 +23,16 @@ from satchel.record_file import RecordFile, RecordFormat
 FORMAT = RecordFormat("digests of cut operations", b"SATCUTOP", 1, struct.Struct("<Q8s"), 0)
 KEPT = 65_536
 """Digests of the newest operations stay."""
+
+
+class LogFollower(Protocol):
+    """Goes by what the log of a service has; `homeserver.guests`."""
+
+    def logged(self, service: str) -> None:
+        """There are more operations."""
+
+    def cut(self, service: str, operation: int) -> None:
+        """Those up to that one are there no more."""
 
 
 class CutOperations:

@@ -67,18 +67,31 @@ REQUEST_SECONDS = 30.0
 """How long one request of a rehearsal may take."""
 
 
+TOUCHED_LIMIT = 1 << 13
+"""Blocks of a volume. A machine that has touched more has booted here, or is here for long: that
+says little of what it needs next."""
+
+
 class HomeClosing(StateError):
     """The home server is stopping and starts no more machines."""
 
 
 @dataclass(frozen=True)
 class PreparedReplica:
-    """A replica that has not been started, what watches it, what starts it, and its contract."""
+    """A replica that has not been started, what watches it, what starts it, its contract, and the
+    maker of its deltas."""
 
     replica: Replica
     recorder: Recorder
     start: Callable[[], None]
     contract: ContractSpec
+    deltas: DeltaMaker
+
+    def touched(self) -> dict[str, list[int]]:
+        """The blocks of its volumes that it has touched, if they are few."""
+        volumes = self.replica.volumes().items()
+        found = {name: volume.map.touched() for name, volume in volumes}
+        return found if all(len(one) <= TOUCHED_LIMIT for one in found.values()) else {}
 
 
 @dataclass(frozen=True)
@@ -146,7 +159,7 @@ class Machines:
                 disks[AGENT_DISK] = self._store.import_file(image.agent_disk)
             replica.boot(disks, image.boot(spec), recorder, timeout=seconds)
 
-        return PreparedReplica(replica, recorder, start, contract)
+        return PreparedReplica(replica, recorder, start, contract, self._deltas(replica))
 
     def resume(
         self, manifest: Manifest, record: ServiceRecord, *, performs: bool = False
@@ -165,15 +178,7 @@ class Machines:
         def start() -> None:
             replica.resume(frozen, recorder, self._store.read, timeout=RESUME_SECONDS)
 
-        return PreparedReplica(replica, recorder, start, manifest.contract)
-
-    def deltas(self, replica: Replica) -> DeltaMaker:
-        """What makes deltas of a running replica."""
-
-        def freeze(hold: bool) -> MachineSnapshot:
-            return replica.checkpoint(hold=hold)
-
-        return DeltaMaker(self._store, freeze, replica.go_on, replica.run_dir)
+        return PreparedReplica(replica, recorder, start, manifest.contract, self._deltas(replica))
 
     def learn(
         self,
@@ -273,6 +278,12 @@ class Machines:
 
     def _recorder(self, replica: Replica) -> Recorder:
         return Recorder(local_resolver(self._store), lambda: replica.phases.now)
+
+    def _deltas(self, replica: Replica) -> DeltaMaker:
+        def freeze(hold: bool) -> MachineSnapshot:
+            return replica.checkpoint(hold=hold)
+
+        return DeltaMaker(self._store, freeze, replica.go_on, replica.run_dir)
 
     def _new(
         self,

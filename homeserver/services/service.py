@@ -16,15 +16,15 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Any
 
 from homeserver.retention import RetentionVerdict, require_policy
 from homeserver.services.answer_cache import ANSWERS_KEPT, AnswerCache
-from homeserver.services.cut_operations import CutOperations
+from homeserver.services.cut_operations import CutOperations, LogFollower
 from homeserver.services.doctor import NothingToExamine, diagnose
 from homeserver.services.incoming import IncomingDelta
 from homeserver.services.lease import ServiceLease
@@ -39,9 +39,7 @@ from hypervisor import MachineUnsupported
 from images import SIGNATURE_NAMESPACE, ContractSpec, Freshness, Manifest
 from media import SignedManifest
 from replay import (
-    AnswerPreview,
     Log,
-    LongAnswerStart,
     Operation,
     OperationGap,
     OperationsCut,
@@ -63,6 +61,7 @@ from satchel.errors import (
     SatchelError,
     StateError,
     UnavailableError,
+    UsageError,
 )
 from satchel.ids import CheckpointId, OperationNumber
 from satchel.progress import Progress, silent
@@ -95,16 +94,6 @@ class OperationsDiffer(ConflictError):
 
 class NotExecutedYet(UnavailableError):
     """An operation is in the log, but the replica did not reach it in time."""
-
-
-class LogFollower(Protocol):
-    """Goes by what the log of a service has; `homeserver.guests`."""
-
-    def logged(self, service: str) -> None:
-        """There are more operations."""
-
-    def cut(self, service: str, operation: int) -> None:
-        """Those up to that one are there no more."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +135,6 @@ class Service:
         self._prepared: PreparedReplica | None = None
         self._executor: threading.Thread | None = None
         self._failure: str | None = None
-        self._deltas: tuple[Replica, DeltaMaker] | None = None
         self.told = RemoteTouches()
         self.incoming = IncomingDelta(shelf.root.parent / "delta.part")
         path = shelf.root.parent / "log.key"
@@ -165,6 +153,11 @@ class Service:
     @property
     def last_logged(self) -> OperationNumber:
         return self._log.last if self._log else OperationNumber(0)
+
+    @property
+    def about(self) -> tuple[str, str]:
+        """Its name, and its replica's in statements."""
+        return self.name, HOME_REPLICA
 
     @property
     def spans(self) -> tuple[Spans, ...]:
@@ -195,9 +188,9 @@ class Service:
         return read_console(folder, after)
 
     @property
-    def present(self) -> bool:
-        """Whether it has a replica, even one that is starting."""
-        return self._prepared is not None
+    def present(self) -> Replica | None:
+        """Its replica, even one that is starting."""
+        return self._prepared.replica if self._prepared else None
 
     def launch(self, wanted: Callable[[], bool] = lambda: True) -> bool:
         """Have a running replica: the one that runs, else from a checkpoint, else a first boot.
@@ -255,17 +248,6 @@ class Service:
             if response:
                 yield response
 
-    def answer_early(self, operations: Sequence[Operation]) -> Iterator[Response | AnswerPreview]:
-        """As `answer`, and before each response what the replica says meanwhile, if there is one.
-        Without one they are logged all the same."""
-        prepared, responses = self._prepared, self.answer(operations)
-        return prepared.replica.early.before(responses) if prepared else responses
-
-    def answer_long(self, operations: Sequence[Operation]) -> Iterator[Response | LongAnswerStart]:
-        """As `answer`, and before a long response that it has begun."""
-        prepared, responses = self._prepared, self.answer(operations)
-        return prepared.replica.long.before(operations, responses) if prepared else responses
-
     def statement(self, number: OperationNumber) -> SignedStatement:
         """What was answered to that operation, signed by the owner. Raises NotFoundError where the
         log or the answer is not kept any more, as the identity does."""
@@ -277,9 +259,8 @@ class Service:
                 f"home has no record of its answer to operation {number}",
                 why=f"the last {ANSWERS_KEPT} answers are kept",
             )
-        about = (self.name, HOME_REPLICA, "operation", number)
         asked = hashlib.sha256(operation.encode()).digest()
-        said = Statement(*about, asked, response.digest)
+        said = Statement(*self.about, "operation", number, asked, response.digest)
         signature = self._identity.sign(said.to_bytes(), STATEMENT_NAMESPACE).decode("ascii")
         key = " ".join(self._identity.public.split()[:2])
         return SignedStatement(HOME_REPLICA, said.answered.hex(), key, signature)
@@ -463,13 +444,25 @@ class Service:
         """The running replica. Raises NotLaunched, ReplicaFailed."""
         return self._ready().replica
 
+    @property
+    def running(self) -> Replica:
+        """As `replica`."""
+        return self.replica()
+
+    def claim(self, client: str) -> None:
+        """Give the lease to a client that sends operations. Raises UsageError, ServiceHeld."""
+        if not client:
+            raise UsageError("operations need the header X-Satchel-Client")
+        self.lease.claim(client)
+
+    def touched(self) -> Mapping[str, Iterable[int]]:
+        """The blocks that the machine has touched here, if they are few. Raises as `replica`."""
+        return self._ready().touched()
+
+    @property
     def deltas(self) -> DeltaMaker:
         """What makes deltas of the running replica. Raises NotLaunched, ReplicaFailed."""
-        replica = self.replica()
-        with self._life:
-            if self._deltas is None or self._deltas[0] is not replica:
-                self._deltas = (replica, self._machines.deltas(replica))
-            return self._deltas[1]
+        return self._ready().deltas
 
     def forget(self, policy: RetentionPolicy, *, dry_run: bool = False) -> list[RetentionVerdict]:
         """Forget the checkpoints that a policy does not keep, never the newest; what it says of

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import dataclasses
 import errno
-import hashlib
 import logging
 import threading
 import time
@@ -17,7 +15,7 @@ from functools import partial
 
 from chunkstore import Foresight, Store, TableRoot
 from images import Manifest
-from replay import Operation, Response
+from replay import Operation, ReadDigest, Response, Sample
 from replica import (
     RAM,
     DeltaMaker,
@@ -29,7 +27,14 @@ from replica import (
     was_stopped,
 )
 from sandbox import weigh
-from satchel.errors import ROOTS, CapacityError, SatchelError, StateError, UnavailableError
+from satchel.errors import (
+    ROOTS,
+    CapacityError,
+    SatchelError,
+    StateError,
+    UnavailableError,
+    UsageError,
+)
 from satchel.ids import ReplicaId
 from satchel.spans import Spans
 from surrogate.fetching import Fetcher, FetchTally, UncachedReader
@@ -43,7 +48,6 @@ from surrogate.tenants.replica_request import named_blobs, named_roots
 from surrogate.tenants.tenant import Tenant, Usage
 from volumes import ReadAbandoned, Volume
 from wire import (
-    AnswerKey,
     CreateReplica,
     ErrorReport,
     ForesightNumbers,
@@ -51,10 +55,7 @@ from wire import (
     ReplicaStatus,
     SourceNumbers,
     StallNumbers,
-    Statement,
-    TouchReport,
     VolumeNumbers,
-    runs_of,
 )
 
 logger = logging.getLogger(__name__)
@@ -171,6 +172,18 @@ class HostedReplica:
         return found
 
     @property
+    def about(self) -> tuple[str, str]:
+        """Its service and its id."""
+        return self.manifest.service, self.id
+
+    @property
+    def running(self) -> Replica:
+        """The replica, whatever it is at."""
+        return self.replica
+
+    present = running
+
+    @property
     def spans(self) -> tuple[Spans, ...]:
         """What was done for it, and when."""
         return self.replica.phases.spans, self.fetcher.tally.spans
@@ -205,6 +218,10 @@ class HostedReplica:
         """Note that the client still cares."""
         self._heard = time.monotonic()
 
+    def claim(self, client: str) -> None:
+        """Note that a client sends operations: the tenant that has this replica."""
+        self.touch()
+
     def wait_started(self, timeout: float) -> None:
         """Return once the replica is ready or has failed, or after `timeout` seconds."""
         self.touch()
@@ -225,16 +242,11 @@ class HostedReplica:
         `answer`."""
         return [self._perform(self.replica.read, operation) for operation in operations]
 
-    def signed(
-        self, responses: Iterable[Response], asked: Sequence[Operation], kind: str, key: AnswerKey
-    ) -> Iterator[Response]:
-        """Each with the signature of the statement that it answers that operation."""
-        records = {operation.number: operation.encode() for operation in asked}
-        for response in responses:
-            about = (self.manifest.service, self.id, kind, response.number)
-            asked_for = hashlib.sha256(records[response.number]).digest()
-            statement = Statement(*about, asked_for, response.digest)
-            yield dataclasses.replace(response, signature=key.sign(statement))
+    def compare(self, samples: Sequence[Sample]) -> Iterator[ReadDigest]:
+        """Raise UsageError if there are samples: only home compares reads."""
+        if samples:
+            raise UsageError("a surrogate compares no reads", fix="send the samples to home")
+        return iter(())
 
     def _perform(
         self, perform: Callable[[Operation, float | None], Response], operation: Operation
@@ -381,11 +393,11 @@ class HostedReplica:
             self._foresight = ForesightNumbers(*found)
         return self._foresight
 
-    def touched(self) -> TouchReport:
+    def touched(self) -> Mapping[str, Iterable[int]]:
         """What the machine has touched here, in that order; nothing once it has ended."""
         with contextlib.suppress(StateError):
-            return TouchReport({v.name: runs_of(v.map.touched()) for v in self._volumes})
-        return TouchReport({})
+            return {volume.name: volume.map.touched() for volume in self._volumes}
+        return {}
 
     def _quiet_seconds(self) -> float | None:
         remaining = self._prefetcher.remaining if self._prefetcher else 0

@@ -24,6 +24,10 @@ from wire.errors import STATUS
 
 PATH = "/v1/openapi.json"
 
+NUMBER_LIMIT = (1 << 63) - 1
+
+OCTETS = "application/octet-stream"
+
 OF_FLASK = frozenset({"HEAD", "OPTIONS"})
 
 JSON_TYPES: dict[type, str] = {
@@ -53,6 +57,7 @@ QUERY_TYPES: dict[type, dict[str, Any]] = {
 
 _PARAMETER = re.compile(r"<(?:(\w+):)?(\w+)>")
 
+Views = Callable[..., Any]
 View = TypeVar("View", bound=Callable[..., Any])
 
 
@@ -71,12 +76,19 @@ def takes(**types: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return decorate
 
 
-def octets(*, sent: bool = False, answered: bool = False) -> Callable[[View], View]:
+def octets(
+    *, sent: bool = False, answered: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A view whose body, or answer, is bytes and no JSON."""
 
-    def decorate(view: View) -> View:
-        view.octets = sent, answered  # type: ignore[attr-defined]
-        return view
+    def decorate(view: Views) -> Views:
+        @functools.wraps(view)
+        def answering(*fields: Any, **parameters: Any) -> Any:
+            answer = view(*fields, **parameters)
+            return flask.Response(answer, mimetype=OCTETS) if type(answer) is bytes else answer
+
+        answering.octets = sent, answered  # type: ignore[attr-defined]
+        return answering
 
     return decorate
 
@@ -89,6 +101,14 @@ def query(**types: type) -> Callable[[View], View]:
         return view
 
     return decorate
+
+
+def query_number(name: str, default: int = 0, least: int = 0, most: int = NUMBER_LIMIT) -> int:
+    """Return a whole number of the request's query. Raises UsageError."""
+    text = flask.request.args.get(name, str(default))
+    if not re.fullmatch("[0-9]{1,20}", text) or not least <= int(text) <= most:
+        raise UsageError(f"{name} must be a number from {least} to {most}", why=f"it is {text!r}")
+    return int(text)
 
 
 def serve_description(app: flask.Flask, title: str) -> None:
@@ -126,7 +146,7 @@ def _operation(rule: Rule, method: str, view: Any) -> dict[str, Any]:
         {"name": name, "in": "query", "schema": QUERY_TYPES[kind]}
         for name, kind in getattr(view, "query", {}).items()
     ]
-    answer = "application/octet-stream" if answered else "application/json"
+    answer = OCTETS if answered else "application/json"
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     operation = {
         "operationId": f"{method.lower()}_{rule.endpoint.replace('.', '_')}",
@@ -150,7 +170,7 @@ def _parameter(rule: Rule, name: str) -> dict[str, Any]:
 
 def _body(view: Any, *, octets_sent: bool) -> dict[str, Any]:
     if octets_sent:
-        return {"application/octet-stream": {"schema": {}}}
+        return {OCTETS: {"schema": {}}}
     types: dict[str, type] | None = getattr(view, "takes", None)
     if types is None:
         return {"application/json": {"schema": {"type": "object"}}}
