@@ -6,32 +6,46 @@ from __future__ import annotations
 
 import io
 import json
+import socket
+import struct
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from chunkstore import MediaDamaged
 from client.fronts.pixels import NATIVE, PixelFormat
+from client.fronts.web import HttpGuard
 from client.moves.tracing import HostSpans
 from guestshares import messages
 from guestshares.calls import Call
+from guestshares.counts import CallName
+from guestshares.digests import call_digest
 from guestshares.kernel import KernelRequest
-from images import Freshness, ManifestInvalid
+from images import Freshness, ManifestInvalid, containers
 from images.contract import ContractSpec
 from images.layers import LayerInvalid, Layers
+from images.raw import DiskImageInvalid, virtual_size
 from media.parts import Part
+from replay import StreamRefused
 from replay.batch import decode_piece, encode_piece
 from replay.operations import RecordInvalid
 from replica import delta
-from satchel.errors import CapacityError, IntegrityError, SatchelError, UnsupportedError
+from satchel.errors import (
+    CapacityError,
+    IntegrityError,
+    SatchelError,
+    UnsupportedError,
+    UsageError,
+)
 from satchel.targets import split_target
 from shares.context.successors import Successors, SuccessorsInvalid
 from shares.node.extent import Extent
 from shares.node.hub import codec
 from shares.node.hub.membership import VERSION, JoinReply, JoinRequest
-from tests.hostile.test_parsers import Parser, check, drawn, table_of
+from tests.hostile.test_parsers import Parser, check, drawn, in_file, table_of
 from tests.replica.test_delta import GOLDEN as DELTA
 from uplink.policy import davxml, objects, sigv4
 from uplink.policy.conditions import read_date
@@ -46,7 +60,8 @@ LOOKUP = (
     + bytes(16)
     + b"a\0"
 )
-CALL = messages.encode_call(Call(KernelRequest.parse(LOOKUP), None))
+REQUEST = KernelRequest.parse(LOOKUP)
+CALL = messages.encode_call(Call(REQUEST, None))
 DAV = (
     b'<?xml version="1.0"?><d:multistatus xmlns:d="DAV:"><d:response><d:href>/a%20b</d:href>'
     b'<d:propstat><d:prop><d:getetag>"1"</d:getetag><d:resourcetype><d:collection/>'
@@ -89,7 +104,58 @@ def layers_of(data: bytes) -> object:
         return layers.tree
 
 
+DIGEST = "sha256:" + "0" * 64
+CONTAINER = {
+    "config": {
+        "Env": ["A=b"],
+        "Entrypoint": ["/a"],
+        "ExposedPorts": {"80-82/tcp": {}},
+        "Volumes": {"/srv": {}},
+    },
+    "os": "linux",
+    "architecture": "amd64",
+}
+MANIFEST = {"config": {"digest": DIGEST}, "layers": [{"digest": DIGEST}]}
+QCOW2 = struct.pack(">4sIQIIQI", b"QFI\xfb", 3, 0, 0, 16, 1 << 30, 0).ljust(104, b"\0")
+UNSENT = messages.UnsentCall(CallName(3, 0, call_digest(REQUEST)), bytes(16), REQUEST)
+
+
+def container_of(data: bytes) -> object:
+    said = table_of(data)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, key in (("manifest.json", "manifest"), ("0" * 64, "config")):
+            (Path(folder) / name).write_text(json.dumps(said.get(key)))
+        return containers._read(Path(folder))
+
+
+class Port:
+    """A connection to port 80 here."""
+
+    def getsockname(self) -> tuple[str, int]:
+        return "127.0.0.1", 80
+
+
+def request_at_a_port(data: bytes) -> bytes:
+    return HttpGuard(cast("socket.socket", Port())).to_guest(data)
+
+
 PARSERS = [
+    Parser(
+        "description-of-a-container",
+        container_of,
+        (containers.ContainerInvalid, UnsupportedError, RemoteProtocolError),
+        json.dumps({"manifest": MANIFEST, "config": CONTAINER}).encode(),
+    ),
+    Parser(
+        "disk-image", in_file("disk", virtual_size), (DiskImageInvalid, UnsupportedError), QCOW2
+    ),
+    Parser(
+        "request-at-a-port",
+        request_at_a_port,
+        (StreamRefused, UsageError),
+        b"GET /a HTTP/1.1\r\nHost: 127.0.0.1:80\r\nAccept: */*\r\n\r\n",
+    ),
+    Parser("unsent-call", messages.decode, (IntegrityError,), messages.encode(UNSENT)),
     Parser(
         "request-of-a-kernel", lambda d: KernelRequest.parse(d).refusal(), (IntegrityError,), LOOKUP
     ),
