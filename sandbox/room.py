@@ -434,10 +434,11 @@ def system_folders() -> list[str]:
 
 
 def _bubblewrap(devices: Sequence[Path]) -> list[str]:
-    """All namespaces, and a root with the system's programs, nothing else."""
+    """All namespaces but that of control groups, which a cell without /proc does not see; and a
+    root with the system's programs, nothing else."""
     program = os.path.realpath(shutil.which("bwrap") or "bwrap")  # PATH may lead out of the stage
     command = [program, "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
-    command += ["--unshare-uts", "--unshare-cgroup-try", "--as-pid-1", "--hostname", "cell"]
+    command += ["--unshare-uts", "--as-pid-1", "--hostname", "cell"]
     command += ["--uid", str(INSIDE), "--gid", str(INSIDE), "--clearenv", "--cap-drop", "ALL"]
     command += ["--ro-bind", "/usr", "/usr", "--ro-bind-try", "/etc/ld.so.cache"]
     command += ["/etc/ld.so.cache"]
