@@ -88,7 +88,9 @@ def test_honest_operations_from_before_are_refused_and_not_lost(
     service = bench.running()
     log_on(service, media, [operation(n) for n in range(1, 4)])
     ends(bench)
-    with pytest.raises(OperationsDoubtful, match="since the key was changed"):
+    with pytest.raises(
+        OperationsDoubtful, match=r"key was changed; `--doubtful accept` if you wrote"
+    ):
         bench.home.sync([], media)
     assert bench.home.sync([], media, doubtful=UnsealedPolicy.ACCEPT).reconciled == 3
     assert list(service.operations(OperationNumber(0), 9)) == [operation(n) for n in range(1, 4)]
