@@ -3,6 +3,8 @@
 """The cost of a cell, and its isolation: `notes` resumed from home's own store.
 
 - resume: with a cell and without, in turns
+- reads: 4 KiB blocks of a disk that is all there, asked of nbdkit by one reader and by sixteen; in
+  a cell nbdkit asks the block reader for each
 - load: operations of one replica beside the guest of another, which takes everything that its cell
   allows; relative to the same with that guest stopped
 
@@ -13,9 +15,12 @@ programs and the blocks that the guest touches. Builds the image if it is missin
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import re
 import signal
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,17 +28,26 @@ from pathlib import Path
 
 from bench.harness import Figure, figure
 from bench.notes import add_note, frozen_in, notes_checkpoint, replica_of
+from chunkstore import Store, TableRoot
 from homeserver import Home
+from hypervisor import LAUNCHER
 from images import Manifest
 from replica import Replica
-from sandbox import Cells
+from sandbox import CellMounts, Cells
+from satchel.confinement import HOST
 from satchel.errors import UnsupportedError
-from volumes import local_resolver
+from volumes import BLOCK_READER, PLUGIN, VolumeServer, create_volume, local_resolver
 
 ROUNDS = 9
 QUICK_ROUNDS = 2
 OPERATIONS = 40
 GOAL = 1.10
+
+DEPTHS = (1, 16)
+READ_BYTES = 64 << 20
+READS = 5000
+STEP_BYTES = 4099 * 4096
+"""Distance of two reads: a prime number of blocks, so that all of the disk is read."""
 
 _TAKES_MEMORY = """
 import os
@@ -73,6 +87,65 @@ def resume(quick: bool) -> Iterator[Figure]:
     first, warm = (name, free[0]), (name, free[1] * 1e3)
     yield figure("resume in a cell: first response", shut[0], "s", against=first, at_most=GOAL)
     yield figure("operation in a cell, warm", shut[1] * 1e3, "ms", against=warm, at_most=GOAL)
+
+
+def reads(quick: bool) -> Iterator[Figure]:
+    """Yield seconds per read in a cell, relative to those without a cell."""
+    kinds: tuple[Cells | None, ...] = (_cells(), None)
+    taken: dict[int, tuple[list[float], list[float]]] = {depth: ([], []) for depth in DEPTHS}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="satchel-")))
+        store = stack.enter_context(Store.create(folder / "store"))
+        (folder / "disk").write_bytes(os.urandom(READ_BYTES))
+        root = store.import_file(folder / "disk")
+        uris = [stack.enter_context(_served(store, root, folder / str(k), k)) for k in kinds]
+        for uri in uris:
+            subprocess.run(["nbdcopy", uri, "null:"], check=True)  # all blocks are there now
+        for number in range(QUICK_ROUNDS if quick else ROUNDS):
+            for depth, which in itertools.product(DEPTHS, (0, 1) if number % 2 else (1, 0)):
+                taken[depth][which].append(_read(uris[which], depth))
+    for depth, (shut, free) in taken.items():
+        yield figure(
+            f"read of 4 KiB in a cell, {depth} at a time",
+            statistics.median(shut) * 1e6,
+            "us",
+            against=("the same without a cell", statistics.median(free) * 1e6),
+        )
+
+
+@contextlib.contextmanager
+def _served(store: Store, root: TableRoot, folder: Path, cells: Cells | None) -> Iterator[str]:
+    """The disk as an export of nbdkit, by its URI."""
+    folder.mkdir()
+
+    volume = create_volume(folder, "disk0", root)
+    room = HOST
+    if cells:
+        seen = CellMounts(
+            folder,
+            readable=[PLUGIN, BLOCK_READER, LAUNCHER],
+            held=[store.packs_path],
+            volumes=[volume.map_path, volume.overlay],
+        )
+        room = cells.room(seen, memory=1 << 28, processors=1, kvm=False)
+    resolver = local_resolver(store)
+    server = VolumeServer.start(folder, store.packs_path, [volume], resolver, room=room)
+    try:
+        yield server.uri(volume.name)
+    finally:
+        server.stop()
+        room.end()
+
+
+def _read(uri: str, depth: int) -> float:
+    """Seconds for one of READS, spread over the disk."""
+    argv = ["qemu-img", "bench", "-f", "raw", "-c", str(READS), "-d", str(depth), "-s", "4096"]
+    done = subprocess.run(
+        [*argv, "-S", str(STEP_BYTES), uri], check=True, capture_output=True, text=True
+    )
+    found = re.search(r"completed in ([0-9.]+) seconds", done.stdout)
+    assert found, done.stdout
+    return float(found[1]) / READS
 
 
 def load(quick: bool) -> Iterator[Figure]:
@@ -157,4 +230,4 @@ def _resume(home: Home, manifest: Manifest, cells: Cells | None) -> tuple[float,
     return response, statistics.fmean(warm)
 
 
-PARTS = {"resume": resume, "load": load}
+PARTS = {"resume": resume, "reads": reads, "load": load}
