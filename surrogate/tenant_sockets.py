@@ -9,9 +9,12 @@ on then, and the next time it has another socket.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import logging
 import resource
 import secrets
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -21,6 +24,7 @@ from satchel.errors import StateError
 from surrogate.api import MAX_BODY, body_limit, surrogate_app
 from surrogate.caps import TenantCaps
 from surrogate.host import Host
+from surrogate.tenants.pacer import SWITCH_SECONDS
 from surrogate.tenants.tenant import ACCOUNT, CapReached, Tenant
 from wire import Intake, Server, serve
 
@@ -53,6 +57,7 @@ class TenantSockets:
     """Of one daemon. Thread-safe; `close` ends them all."""
 
     def __init__(self, host: Host, idle_seconds: float = IDLE_SECONDS) -> None:
+        sys.setswitchinterval(SWITCH_SECONDS)
         self._host = host
         self._folder = host.settings.tenants_folder
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -126,7 +131,10 @@ class TenantSockets:
             self._folder / f"{secrets.token_hex(8)}.sock",
             threads=tenant.caps.requests,
             max_body=MAX_BODY,
-            intake=intake_of(tenant.caps),
+            intake=dataclasses.replace(
+                intake_of(tenant.caps),
+                rest=functools.partial(self._host.tenants.pacer.rest, tenant.identity),
+            ),
         )
 
     def _watch(self, look: float) -> None:

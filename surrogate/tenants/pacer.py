@@ -5,7 +5,8 @@
 One interpreter serves all tenants. If one of them asks without a pause in eight connections, each
 request of another waits for eight turns. So while several tenants are active, the starts of each
 one's requests are apart: by the average cost of its requests, divided by its share of a processor.
-A tenant that uses less than its share never waits.
+A tenant that uses less than its share never waits. Requests that are refused before they begin,
+and bodies on their way, also take the interpreter: the thread that reads them rests by its share.
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ BURST_SECONDS = 0.05
 """A tenant that was idle begins so much earlier."""
 
 LONGEST_SECONDS = 1.0
-"""No request waits longer."""
+"""A request waits no longer than this after the one before it of its tenant."""
+
+UNNOTICED_SECONDS = 0.0002
+"""Work of a thread that has only looked for requests."""
+
+SWITCH_SECONDS = 0.0005
+"""A thread that computes gives the interpreter to another one after this time. By default it is
+5 ms, and an operation takes the interpreter several times."""
 
 WEIGHT = 0.1
 """Of the newest request in the average cost."""
@@ -33,7 +41,10 @@ WEIGHT = 0.1
 
 @dataclass
 class _Lane:
+    """waiting: requests that have not begun"""
+
     next: float = 0.0
+    waiting: int = 0
     cost: float = 0.001
 
 
@@ -60,11 +71,15 @@ class Pacer:
             lane = self._lanes.setdefault((tenant, kind), _Lane())
             if len(self._heard) == 1:
                 return
-            lane.next = min(max(lane.next, now - BURST_SECONDS), now + LONGEST_SECONDS)
+            longest = LONGEST_SECONDS * (lane.waiting + 1)
+            lane.next = min(max(lane.next, now - BURST_SECONDS), now + longest)
             wait = lane.next - now
             lane.next += lane.cost * len(self._heard) / PART
+            lane.waiting += 1
         if wait > 0:
             self._sleep(wait)
+        with self._lock:
+            lane.waiting -= 1
 
     def end(self, tenant: str, kind: str, used: float) -> None:
         """Count a request. used: seconds of a processor"""
@@ -72,6 +87,23 @@ class Pacer:
             lane = self._lanes.get((tenant, kind))
             if lane:
                 lane.cost += (used - lane.cost) * WEIGHT
+
+    def rest(self, tenant: str, used: float) -> None:
+        """Wait after work that no request was begun for. used: seconds of a processor"""
+        if used < UNNOTICED_SECONDS:
+            return
+        now = self._clock()
+        with self._lock:
+            self._heard[tenant] = now
+            self._forget(now)
+            if len(self._heard) == 1:
+                return
+            lane = self._lanes.setdefault((tenant, "rest"), _Lane())
+            lane.next = max(lane.next, now - BURST_SECONDS) + used * len(self._heard) / PART
+            lane.next = min(lane.next, now + LONGEST_SECONDS)
+            wait = lane.next - now
+        if wait > 0:
+            self._sleep(wait)
 
     def _forget(self, now: float) -> None:
         """With the lock."""

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A surrogate's daemon in a process of its own, with a scripted machine of a tenant `victim`.
+"""A surrogate's daemon in a process of its own, with a scripted machine of each honest tenant.
 
-`python -m tests.attacks.hotspot FOLDER` says in one line of JSON where the sockets of `victim` and
-`greedy` are, which replica runs, and what a request for another one is. It ends with its standard
-input.
+`python -m tests.attacks.hotspot FOLDER HONEST,... HOSTILE,...` says in one line of JSON where the
+socket of each tenant is, which replica each honest one has, and a request of each for another one.
+It ends with its standard input.
 """
 
 import dataclasses
@@ -20,19 +20,25 @@ from wire import CreateReplica, SourceAddress
 def main() -> None:
     site = Site(Path(sys.argv[1]), memory_mib=4096)
     sockets = TenantSockets(site.host)
-    doors, requests = {}, {}
-    for name in ("victim", "greedy"):
+    honest, hostile = (names.split(",") for names in sys.argv[2:])
+    doors, requests, replicas = {}, {}, {}
+    for name in (*honest, *hostile):
         tenant = site.host.tenants.admit(name)
         source = site.forward("home", tenant.forwarded)
-        doors[name] = str(sockets.open(tenant))
         requests[name] = dataclasses.replace(
             site.request(CreateReplica.new_id("notes")),
             sources=(SourceAddress("home", str(source.path)),),
         )
-    hosted = site.host.create(requests["victim"], site.host.tenants.admit("victim"))
-    hosted.wait_started(60.0)
-    said = {"doors": doors, "replica": hosted.id, "state": hosted.status().state}
-    print(json.dumps(said | {"request": requests["greedy"].to_json()}), flush=True)
+    for name in honest:
+        hosted = site.host.create(requests[name], site.host.tenants.admit(name))
+        hosted.wait_started(60.0)
+        assert hosted.status().state == "ready", hosted.status()
+        replicas[name] = hosted.id
+    for name in requests:  # at the end: an unused one is closed after a while
+        doors[name] = str(sockets.open(site.host.tenants.admit(name)))
+    asked = {name: request.to_json() for name, request in requests.items()}
+    said = {"doors": doors, "replicas": replicas, "requests": asked}
+    print(json.dumps(said), flush=True)
     sys.stdin.read()
     sockets.close()
     site.close()

@@ -66,41 +66,45 @@ class Hotspot:
         return times
 
 
+@contextlib.contextmanager
+def daemon(folder: Path, honest: list[str], hostile: list[str]) -> Iterator[dict[str, Any]]:
+    """Run `tests.attacks.hotspot` there. Yield its first line, and its process number."""
+    argv = [sys.executable, "-m", "tests.attacks.hotspot", str(folder)]
+    with subprocess.Popen(
+        [*argv, ",".join(honest), ",".join(hostile)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin and process.stdout
+        yield json.loads(process.stdout.readline()) | {"pid": process.pid}
+        process.stdin.close()
+        assert process.wait(120) == 0
+
+
 @pytest.fixture
 def hotspot(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hotspot]:
     temporary = short_path / "tmp"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.attacks.hotspot", str(short_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as daemon:
-        assert daemon.stdin and daemon.stdout
-        said = json.loads(daemon.stdout.readline())
-        assert said["state"] == "ready"
+    with daemon(short_path, ["victim"], ["greedy"]) as said:
         doors = said["doors"]
         yield Hotspot(
-            daemon.pid,
+            said["pid"],
             Path(doors["victim"]),
             Path(doors["greedy"]),
-            said["replica"],
-            said["request"],
+            said["replicas"]["victim"],
+            said["requests"]["greedy"],
             temporary,
         )
-        daemon.stdin.close()
-        assert daemon.wait(60) == 0
 
 
 def head(path: str, size: int) -> bytes:
     return f"POST {path} HTTP/1.1\r\nHost: s\r\nContent-Length: {size}\r\n\r\n".encode()
 
 
-def begun(hotspot: Hotspot, data: bytes) -> socket.socket:
-    """A connection of the greedy one's on which that was sent, and nothing more."""
+def begun(door: Path, data: bytes) -> socket.socket:
+    """Make a connection to that tenant's socket, and send that alone."""
     sender = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sender.settimeout(5.0)
-    sender.connect(str(hotspot.greedy))
+    sender.connect(str(door))
     with contextlib.suppress(OSError):
         sender.sendall(data)
     return sender
@@ -125,7 +129,7 @@ def test_large_json_is_refused_by_its_head(hotspot: Hotspot, path: str) -> None:
 
 def test_unfinished_bodies_count_against_a_quota(hotspot: Hotspot) -> None:
     path = "/v1/replicas/r/operations"
-    pieces = [begun(hotspot, head(path, 100 * MIB) + bytes(MIB)) for _ in range(6)]
+    pieces = [begun(hotspot.greedy, head(path, 100 * MIB) + bytes(MIB)) for _ in range(6)]
     try:
         answers = []
         for sender in pieces:
@@ -146,7 +150,7 @@ def test_its_waits_hold_its_threads_alone(hotspot: Hotspot) -> None:
     with HttpClient(hotspot.greedy) as greedy:
         greedy.post_json("/v1/replicas", request)
     line = f"GET /v1/replicas/{request['replica']}?wait=60 HTTP/1.1\r\nHost: s\r\n\r\n".encode()
-    waits = [begun(hotspot, line) for _ in range(24)]
+    waits = [begun(hotspot.greedy, line) for _ in range(24)]
     try:
         with HttpClient(hotspot.victim) as victim:
             hotspot.operations(victim, 20)
@@ -219,7 +223,7 @@ def attack(hotspot: Hotspot, over: Event) -> None:
         path = f"/v1/replicas/{hotspot.request['replica']}"
         wait = f"GET {path}?wait=60 HTTP/1.1\r\nHost: s\r\n\r\n".encode()
         part = head(f"{path}/operations", 32 * MIB) + bytes(MIB)
-        held = [begun(hotspot, data) for data in [wait] * 16 + [part] * 16]
+        held = [begun(hotspot.greedy, data) for data in [wait] * 16 + [part] * 16]
         over.wait()
         for sender in held:
             sender.close()

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pace of tenants that ask at the same time, by a clock that stands still."""
 
+import itertools
+
 import pytest
 
 from surrogate.tenants.pacer import LONGEST_SECONDS, PART, Pacer
@@ -69,4 +71,37 @@ def test_who_has_gone_has_no_share(pacer: Pacer, clock: Clock) -> None:
     clock.now += 3.0
     del clock.waited[:]
     ask(pacer, "bert", 1000)
+    assert clock.waited == []
+
+
+def test_requests_that_wait_together_begin_one_after_the_other(clock: Clock) -> None:
+    """Eight connections with costly requests began all at once, after the longest wait."""
+    waited: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) < 8:
+            made.begin("bert", "api")
+
+    made = Pacer(clock, sleep)
+    ask(made, "anna", 1)
+    ask(made, "bert", 21, used=5.0)
+    del waited[:]
+    made.begin("bert", "api")
+    steps = [b - a for a, b in itertools.pairwise(waited)]
+    assert steps == pytest.approx([LONGEST_SECONDS] * 7)
+
+
+def test_who_reads_requests_rests_by_his_share(pacer: Pacer, clock: Clock) -> None:
+    pacer.rest("bert", 0.1)
+    assert clock.waited == []  # he is alone
+    ask(pacer, "anna", 1)
+    for _ in range(10):
+        pacer.rest("bert", 0.00001)  # he has only looked
+    assert clock.waited == []
+    for _ in range(3):
+        pacer.rest("bert", 0.1)
+    assert clock.waited == pytest.approx([0.35, 0.75, LONGEST_SECONDS])
+    del clock.waited[:]
+    pacer.rest("anna", 0.01)
     assert clock.waited == []

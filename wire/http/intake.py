@@ -33,11 +33,13 @@ CONNECTION_LIMIT = 400
 class Intake:
     """Of a server. connections: served at a time; budget: bytes of bodies that are on their way or
     in work together; limit: of a path the bytes that a body may have there. None: no bound but that
-    of a single body, which the server has."""
+    of a single body, which the server has. rest: called by the thread that reads requests after
+    each turn, with the seconds of a processor that it took; may wait."""
 
     connections: int = CONNECTION_LIMIT
     budget: int | None = None
     limit: Callable[[str], int] | None = None
+    rest: Callable[[float], None] | None = None
 
 
 class Bodies:

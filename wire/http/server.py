@@ -78,6 +78,7 @@ class Server:
     ):
         self.path = path
         self._bodies = Bodies(intake)
+        self._rest = intake.rest or (lambda used: None)
         self._inode = _inode(path)
         self._closing = threading.Event()
         self._close_lock = threading.Lock()
@@ -141,9 +142,11 @@ class Server:
         self.close()
 
     def _run(self) -> None:
-        looked = time.monotonic()
+        looked, used = time.monotonic(), time.thread_time()
         while not self._closing.is_set():
             wasyncore.loop(timeout=SLOW_CHECK_SECONDS, use_poll=True, map=self._map, count=1)
+            before, used = used, time.thread_time()
+            self._rest(used - before)
             if (now := time.monotonic()) - looked > SLOW_CHECK_SECONDS:
                 looked = now
                 self._give_up_overdue(now)
