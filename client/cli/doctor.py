@@ -64,9 +64,9 @@ def command(
     connections, the medium, signers. Exits with 4 if something does not work.
 
     With SERVICE, it finds the first operation that replicas answer differently. Home plays its log
-    on two fresh replicas, while the service runs. It reports the likely cause with its evidence:
-    time, randomness, thread order, network, or chance. Exits with 6 if they differ, and with 3 if
-    the log is empty.
+    on two fresh replicas. It reports the likely cause with its evidence. Exits with 6 if they
+    differ, and with 3 if the log is empty. For a carried service, home visits each port of a fresh
+    copy and reports when it answered. Exits with 8 if one did not.
 
     With --host, it reports instead whether these surrogates can run SERVICE's newest checkpoint at
     home, or with --media the one on the medium. For each it names the accelerator, or the reason
@@ -97,7 +97,10 @@ def command(
         show(report, as_json=True)
     else:
         _tell(report)
-    return DIFFERS if report["differs"] else 0
+    if report["differs"]:
+        return DIFFERS
+    silent = any(port["seconds"] is None for port in report["ports"])
+    return UnavailableError.exit_code if silent else 0
 
 
 def _hosts(
@@ -164,6 +167,9 @@ def _logged(settings: ClientSettings, media: Path, service: str) -> bytes:
 
 
 def _tell(report: dict[str, Any]) -> None:
+    if report["ports"]:
+        _tell_ports(report)
+        return
     first, last = report["first_operation"], report["last_operation"]
     click.echo(f"operations {first} to {last} from checkpoint {report['checkpoint'][:12]}")
     differs = report["differs"]
@@ -174,3 +180,12 @@ def _tell(report: dict[str, Any]) -> None:
     click.echo(f"likely cause: {differs['cause']}: {differs['evidence']}")
     for which in ("first", "second"):
         click.echo(f"--- {which}\n{differs[which]}")
+
+
+def _tell_ports(report: dict[str, Any]) -> None:
+    checkpoint, seconds = report["checkpoint"][:12], report["resumed_seconds"]
+    click.echo(f"a copy of checkpoint {checkpoint} ran after {seconds:.1f} s")
+    for port in report["ports"]:
+        after = port["seconds"]
+        found = f"did not answer: {port['why']}" if after is None else f"answered in {after:.2f} s"
+        click.echo(f"port {port['port']} ({port['front']}) {found}")

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""The doctor: a service's log on fresh copies of its machine, which are thrown away.
+"""The doctor: a service's log, or visits to its ports, on fresh copies of its machine. They are
+thrown away.
 
 The service itself is not touched and may go on.
 """
@@ -8,11 +9,14 @@ The service itself is not touched and may go on.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 from homeserver.services.machines import PreparedReplica
+from homeserver.services.visits import PortVisit, examine_ports
 from images import Manifest
 from replay import AnswerDifference, Operation, Response, adapters, examine
 from replica import Replica
@@ -72,20 +76,53 @@ def diagnose(
 
     @contextmanager
     def fresh() -> Iterator[DoctorReplica]:
-        prepared = resume(manifest)
-        try:
-            prepared.start()
-            yield DoctorReplica(prepared.replica)
-        finally:
-            prepared.replica.stop()
+        with _started(resume(manifest)) as replica:
+            yield DoctorReplica(replica)
 
     found = examine(operations, fresh, progress)
-    return {
-        "service": manifest.service,
-        "checkpoint": manifest.id,
+    return _report(manifest) | {
         "first_operation": operations[0].number,
         "last_operation": operations[-1].number,
         "differs": _describe(found, manifest) if found else None,
+    }
+
+
+def diagnose_ports(
+    manifest: Manifest, resume: Callable[[Manifest], PreparedReplica]
+) -> dict[str, Any]:
+    """Return which ports of a copy of a checkpoint answer, and when, as `diagnose` reports. Raise
+    the errors of a resume."""
+    prepared, began = resume(manifest), time.monotonic()
+    with _started(prepared) as replica:
+        seconds, ports = time.monotonic() - began, manifest.contract.ports
+        visits = [PortVisit(one.port, one.front, None, "the guest has no streams") for one in ports]
+        if replica.door:
+            visits = examine_ports(replica.door, ports)
+    return _report(manifest) | {
+        "resumed_seconds": seconds,
+        "ports": [asdict(visit) for visit in visits],
+    }
+
+
+@contextmanager
+def _started(prepared: PreparedReplica) -> Iterator[Replica]:
+    try:
+        prepared.start()
+        yield prepared.replica
+    finally:
+        prepared.replica.stop()
+
+
+def _report(manifest: Manifest) -> dict[str, Any]:
+    """Return a report that has found nothing yet."""
+    return {
+        "service": manifest.service,
+        "checkpoint": manifest.id,
+        "first_operation": None,
+        "last_operation": None,
+        "differs": None,
+        "resumed_seconds": None,
+        "ports": [],
     }
 
 

@@ -25,7 +25,7 @@ from typing import Any
 from homeserver.retention import RetentionVerdict, require_policy
 from homeserver.services.answer_cache import ANSWERS_KEPT, AnswerCache
 from homeserver.services.cut_operations import CutOperations, LogFollower
-from homeserver.services.doctor import NothingToExamine, diagnose
+from homeserver.services.doctor import NothingToExamine, diagnose, diagnose_ports
 from homeserver.services.incoming import IncomingDelta
 from homeserver.services.lease import ServiceLease
 from homeserver.services.log_keys import ServiceLogKeys
@@ -418,9 +418,16 @@ class Service:
     def diagnose(
         self, operations: Sequence[Operation] = (), progress: Progress = silent
     ) -> dict[str, Any]:
-        """Whether two fresh replicas execute these operations alike, or, where there are none, the
-        log; see doctor. Does not touch the service. Raises NothingToExamine, too, where
-        there is no log."""
+        """Examine fresh copies of the machine; the service is not touched. Report whether two
+        execute these operations alike, by default those of the log. Of a carried service report
+        which ports answer. Raises NothingToExamine, and the errors of a resume."""
+
+        def fresh(manifest: Manifest) -> PreparedReplica:
+            return self._machines.resume(manifest, self.record)
+
+        latest = self.shelf.latest()
+        if latest and latest.contract.carried:
+            return diagnose_ports(latest, fresh)
         if not operations and self._log is None:
             raise NothingToExamine(
                 f"{self.name} has no log to examine",
@@ -434,9 +441,6 @@ class Service:
             with contextlib.suppress(OperationsCut):
                 return list(self._log.read(number)) if self._log else ()
             return ()
-
-        def fresh(manifest: Manifest) -> PreparedReplica:
-            return self._machines.resume(manifest, self.record)
 
         return diagnose(self.shelf.all(), log_after, fresh, progress)
 

@@ -30,7 +30,13 @@ from client.session.checkpoints import NOTHING, OwnerOverrides
 from images import Manifest
 from replay.frames import REPLY_BIT, AgentFrame, FrameType
 from replica import Replica
-from satchel.errors import AccessError, StateError, UnsupportedError, UsageError
+from satchel.errors import (
+    AccessError,
+    StateError,
+    UnavailableError,
+    UnsupportedError,
+    UsageError,
+)
 from satchel.ids import BLOCK_SIZE, CheckpointId
 from testbed.roles import client_settings
 from tests.client.commands import SATCHEL, Commands
@@ -370,7 +376,20 @@ def check_commands(kept: CarriedWorld, satchel: Commands) -> None:
     kept.says("b", "by commands")
     assert satchel.sees("move", SERVICE, "--to", "home")["surrogate"] == "home"
     assert satchel.types("plan", SERVICE).returncode == UnsupportedError.exit_code
+    check_the_doctor(satchel)
     assert satchel.sees("stop", SERVICE) == {"stopped": SERVICE}
+
+
+def check_the_doctor(satchel: Commands) -> None:
+    """A copy at home is visited. No port of a scripted guest answers."""
+    done = satchel.types("doctor", SERVICE, "--json")
+    assert done.returncode == UnavailableError.exit_code
+    report = json.loads(done.stdout)
+    assert (report["differs"], report["first_operation"]) == (None, None)
+    assert [(one["port"], one["seconds"]) for one in report["ports"]] == [(8888, None), (22, None)]
+    shown = satchel.types("doctor", SERVICE).stdout.splitlines()
+    assert shown[0].startswith(f"a copy of checkpoint {report['checkpoint'][:12]} ran after ")
+    assert shown[1].startswith("port 8888 (http) did not answer: ")
 
 
 def test_another_kind_of_session_says_that_it_is_carried(kept: CarriedWorld) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from homeserver.services.visits import WORDS, visit
+from homeserver.services.visits import WORDS, PortVisit, examine_ports, visit
+from images import ServedPort
 from tests.replay.test_streams import Echo, guest, serving
 
 
@@ -45,3 +46,31 @@ def test_streams_that_are_not_reached_end_it(short_path: Path) -> None:
         made.door.close()
         with pytest.raises(OSError):
             visit(made.door_path, [port], 600.0, contextlib.nullcontext)
+
+
+def test_each_port_is_reported_with_the_reason_if_it_does_not_answer(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("homeserver.services.visits.ANSWER_SECONDS", 0.5)
+
+    class Silent(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1 << 16)
+            self.request.recv(1)
+
+    class Curt(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1 << 16)
+
+    with serving(Echo) as echo, serving(Silent) as silent, serving(Curt) as curt:
+        fronts = {echo: "http", silent: "tcp", curt: "tcp"}
+        ports = [ServedPort(front, port, 0) for port, front in fronts.items()]
+        with guest(short_path, echo, silent, curt) as made:
+            first, second, third = examine_ports(made.door_path, ports)
+            assert (first.port, first.front, first.why) == (echo, "http", "")
+            assert first.seconds is not None
+            assert second == PortVisit(silent, "tcp", None, "it was silent")
+            assert third == PortVisit(curt, "tcp", None, "it ended the connection")
+            made.port_path.unlink()
+            (lost,) = examine_ports(made.door_path, ports[:1])
+            assert (lost.seconds, lost.why) == (None, "the guest's streams were lost")
