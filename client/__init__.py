@@ -12,6 +12,7 @@
 - moves: replicas at surrogates: which one, by which route; fronts: local ports on which unmodified
   programs use a service; shares: mounts
 - session: one service in use: journal, feeds, first response wins
+- places: home and surrogates, and what is asked of each
 - state: what is kept between sessions, a file each
 - platform: settings, and what the device can afford now
 
@@ -25,11 +26,11 @@ from satchel.deferred import deferred
 if TYPE_CHECKING:
     from client.fronts.tcp import TcpPort
     from client.moves.sources import media_app, relay_app
+    from client.places.surrogate import Surrogate
     from client.platform.activity_gate import ActivityGate
     from client.platform.settings import ClientSettings
     from client.platform.shaper import PathRate
     from client.runner import Runner
-    from client.session.endpoints import SurrogateEndpoint
     from client.session.journal import Journal
     from client.session.session import Session
 else:
@@ -42,7 +43,7 @@ __all__ = [
     "PathRate",
     "Runner",
     "Session",
-    "SurrogateEndpoint",
+    "Surrogate",
     "TcpPort",
     "media_app",
     "relay_app",

@@ -17,7 +17,7 @@ from typing import Any
 from client.medium.fetching import refresh_folder
 from client.medium.trickle import Trickle
 from client.moves.fits import Fit, fits
-from client.moves.here import SurrogatesHere
+from client.places.here import SurrogatesHere
 from client.moves.planner import Plan
 from client.moves.prestage import Prestager
 from client.moves.quarantine import Quarantine
@@ -25,6 +25,7 @@ from client.moves.replicas import Replicas, ReplicaStartReport
 from client.moves.routes import Route
 from client.moves.sources import Sources, chunks_link
 from client.moves.tracing import MOVE, MoveTrace
+from client.places.home import Home
 from client.platform.limit import Limit
 from client.platform.power import Power
 from client.platform.settings import HOME, ClientSettings
@@ -38,8 +39,7 @@ from client.session.checkpoints import (
     require_sealed,
 )
 from client.session.comparison import Divergence
-from client.session.endpoints import HomeEndpoint
-from client.session.home import HomeService
+from client.session.home_endpoint import HomeEndpoint
 from client.session.journal import Journal
 from client.session.parking import SessionParking
 from client.session.reads import read_only
@@ -105,7 +105,7 @@ class Runner:
         self._links = Links(settings.run / "l" / service, reached=self.here.reached)
         self._power = Power(settings.later_waits)
         self._chunks: Media | None = None
-        self._home: HomeService | None = None
+        self._home: Home | None = None
         self._session: Session | None = None
         self._started: _SessionParts | None = None
         self._on_media: set[CheckpointId] = set()
@@ -401,13 +401,13 @@ class Runner:
     def _on_quarantine(self, divergence: Divergence) -> None:
         self._parts.quarantine.put(divergence)
 
-    def _reach_home(self, take_over: bool) -> HomeService | None:
+    def _reach_home(self, take_over: bool) -> Home | None:
         """Home, if there is one and it answers now; a link to it in any case."""
         if not self.settings.home.destination:
             return None
         link = self._links.get(HOME, self.settings.home)
         keys = self.settings.media_keys
-        self._home = HomeService(link, self.service, self.settings.client_id, keys)
+        self._home = Home(link, self.service, self.settings.client_id, keys)
         try:
             link.connect()
             log_keys = self._home.claim(take_over=take_over)
@@ -430,7 +430,7 @@ class Runner:
         self,
         last: OperationNumber,
         manifest: Manifest,
-        home: HomeService | None,
+        home: Home | None,
         accepted: OwnerOverrides,
     ) -> None:
         """What home has counts; without home, nothing older than what was known here."""

@@ -31,7 +31,7 @@ from bench.harness import Figure, figure
 from bench.notes import SERVICE, add_note, notes_home
 from bench.replicas.moves import moves
 from chunkstore import answering_places
-from client import Journal, Session, SurrogateEndpoint
+from client import Journal, Session, Surrogate
 from hypervisor import QemuDriver
 from images import Manifest
 from replay import Operation
@@ -87,9 +87,9 @@ class _Spot:
             time.sleep(0.05)
         return name
 
-    def endpoint(self, replica: ReplicaId) -> SurrogateEndpoint:
+    def endpoint(self, replica: ReplicaId) -> Surrogate:
         link = cast(Link, _LocalLink(HttpClient(self.socket, peer="spot")))
-        return SurrogateEndpoint("spot", link, replica, SERVICE, stateful=True)
+        return Surrogate("spot", link, replica, SERVICE, stateful=True)
 
 
 def _figures(count: int, rounds: int) -> Iterator[Figure]:

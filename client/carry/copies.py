@@ -15,9 +15,9 @@ from typing import Any
 from client.carry.delta_shipper import DeltaShipper
 from client.carry.medium import MediumCopy
 from client.medium.fetching import refresh_folder
+from client.places.home import Home
 from client.platform.settings import HOME, ClientSettings
 from client.session.checkpoints import OwnerOverrides, verified
-from client.session.home import HomeService
 from client.state.last_seen import KnownCopy, LatestCopies
 from images import Manifest
 from media import Media, SignedManifest
@@ -39,7 +39,7 @@ class MachineCopies:
     def __init__(
         self,
         settings: ClientSettings,
-        home: HomeService,
+        home: Home,
         bulk: Link,
         media: Media | None,
         in_use: Callable[[], Sequence[Manifest]],

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from client.carry.places import OfferedDelta
+from client.places.home import Home, manifest_in
+from client.places.place import OfferedDelta
 from client.platform.settings import HOME
 from client.session.checkpoints import newest_at_home, verified
-from client.session.home import HomeService, manifest_in
 from images import Manifest
 from media import SignedManifest
 from satchel.errors import ConflictError, SatchelError, UnavailableError
@@ -60,7 +60,7 @@ class DeltaShipper:
 
     def __init__(
         self,
-        home: HomeService,
+        home: Home,
         bulk: Link,
         allowed_signers: Path,
         first: Manifest,

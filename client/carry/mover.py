@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chunkstore import TableRoot
-from client.carry.places import AtHome, AtSurrogate, OfferedDelta, Place
 from client.moves.sources import Sources, chunks_link
+from client.places.home import Home
+from client.places.leftovers import Leftovers
+from client.places.place import OfferedDelta, Place
+from client.places.surrogate import Surrogate
 from client.platform.settings import HOME, ClientSettings
 from client.session.checkpoints import verified
-from client.session.endpoints import SurrogateEndpoint
-from client.session.home import HomeService
 from client.session.joining import STANDSTILL_SECONDS, Standstill
-from client.state.leftovers import Leftovers
 from images import Manifest
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.ids import ReplicaId
@@ -82,7 +82,7 @@ class Mover:
         settings: ClientSettings,
         service: str,
         links: Links,
-        home: HomeService,
+        home: Home,
         sources: Sources,
         leftovers: Leftovers,
     ) -> None:
@@ -93,7 +93,7 @@ class Mover:
         self._sources = sources
         self._leftovers = leftovers
         self._turn = threading.RLock()
-        self._left: list[AtSurrogate] = []
+        self._left: list[Surrogate] = []
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -110,7 +110,7 @@ class Mover:
         """Somebody else leads now. At a surrogate, whose end may take its time, it is put away at
         the end of this turn, or by `tidy`; home's replica is ended now, before it may lead again.
         Never fails."""
-        if isinstance(place, AtSurrogate):
+        if isinstance(place, Surrogate):
             self._left.append(place)
         else:
             place.end()
@@ -129,7 +129,7 @@ class Mover:
 
     def stand_by(
         self, leader: Place, origin: Manifest, surrogate: str, wanted: Callable[[], None]
-    ) -> tuple[AtSurrogate, Manifest]:
+    ) -> tuple[Surrogate, Manifest]:
         """A replica at that surrogate that is ready but for deltas since a manifest, which comes
         with it. origin: the signed checkpoint that the leader goes back to; wanted: raises when the
         session ends. Whatever goes wrong, nothing is left."""
@@ -140,12 +140,12 @@ class Mover:
 
     def resume(
         self, origin: Manifest, surrogate: str, wanted: Callable[[], None]
-    ) -> tuple[AtSurrogate, ReplicaStatus]:
+    ) -> tuple[Surrogate, ReplicaStatus]:
         """A replica at that surrogate that runs from a signed checkpoint, and leads from then on.
         As `stand_by`."""
         links = self._connect(surrogate)
         place = self._make(surrogate, links, _Begin(origin), "", wanted, standby=False)
-        return place, place.endpoint.status()
+        return place, place.status()
 
     def _make(
         self,
@@ -156,7 +156,7 @@ class Mover:
         wanted: Callable[[], None],
         *,
         standby: bool,
-    ) -> AtSurrogate:
+    ) -> Surrogate:
         link, chunks = links
         self._leftovers.remove_from(surrogate, link)
         request = CreateReplica(
@@ -169,34 +169,31 @@ class Mover:
             touched=begin.touched,
             standby=standby,
         )
-        endpoint = SurrogateEndpoint(
-            surrogate, link, request.replica, request.service, stateful=False
-        )
-        place = AtSurrogate(endpoint, link)
+        place = Surrogate(surrogate, link, request.replica, self._service, stateful=False)
         self._leftovers.note(surrogate, request.replica)
         try:
             link.http.post_json("/v1/replicas", request.to_json())
-            _await(endpoint, wanted, "standby" if standby else "ready")
+            _await(place, wanted, "standby" if standby else "ready")
             place.look_for_door()
         except BaseException:
             self.put_away(place)
             raise
         return place
 
-    def put_away(self, place: AtSurrogate) -> None:
+    def put_away(self, place: Surrogate) -> None:
         """End a replica at a surrogate, and the links to it. Never fails."""
         gone = not place.link.answers()
         if not gone and place.end():
-            self._leftovers.forget(place.endpoint.replica)
+            self._leftovers.forget(place.replica)
         for name in (place.name, chunks_link(place.name)):
             self._links.drop(name, gone=gone)
 
     def _begin(self, leader: Place, origin: Manifest) -> _Begin:
-        if isinstance(leader, AtSurrogate):
+        if isinstance(leader, Surrogate):
             handed = leader.hand_over()
             new = {key: handed.to_json()[key] for key in ("device_state", "volumes")}
             return _Begin(Manifest.from_json(origin.to_json() | new), handed.touched, handed)
-        assert isinstance(leader, AtHome)
+        assert isinstance(leader, Home)
         self._home.take_checkpoint()
         signers = self._settings.allowed_signers
         newest = verified(self._service, *self._home.checkpoint(), HOME, signers)
@@ -209,7 +206,7 @@ class Mover:
         return link, self._links.open(chunks_link(surrogate), peer, Lane.BULK)
 
 
-def hand_over(leader: Place, place: AtSurrogate, tables: Mapping[str, TableRoot]) -> dict[str, Any]:
+def hand_over(leader: Place, place: Surrogate, tables: Mapping[str, TableRoot]) -> dict[str, Any]:
     """From the leader to a replica that stands by, which runs then. tables: since which deltas are.
     Raises what either end raises; the leader goes on then, unless it is lost. What it took."""
     sizes: list[int] = []
@@ -255,20 +252,20 @@ def _release(leader: Place) -> None:
         logger.error("%s does not go on: %s", leader.name, error)
 
 
-def _await(endpoint: SurrogateEndpoint, wanted: Callable[[], None], state: str) -> None:
+def _await(place: Surrogate, wanted: Callable[[], None], state: str) -> None:
     """Until it runs, or stands by and all has come that is fetched ahead of it."""
     standstill = Standstill()
-    while not standstill.at((status := endpoint.status()).fetched_bytes):
+    while not standstill.at((status := place.status()).fetched_bytes):
         wanted()
         if status.error is not None:
             raise status.error.to_error()
         if status.state == state and (status.independent or state == "ready"):
             return
         if status.state not in ("starting", state):
-            what = f"the replica at {endpoint.name} does not come up"
+            what = f"the replica at {place.name} does not come up"
             raise StateError(what, why=f"it is {status.state}")
         time.sleep(MOVE_POLL_SECONDS)
     raise UnavailableError(
-        f"the replica at {endpoint.name} does not get ready",
+        f"the replica at {place.name} does not get ready",
         why=f"nothing came for {STANDSTILL_SECONDS:.0f} s",
     )

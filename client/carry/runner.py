@@ -20,24 +20,25 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from client.carry.at_rest import AtRest
 from client.carry.copies import MachineCopies
 from client.carry.losses import Loss
 from client.carry.mover import Mover, MoveTimings, hand_over
 from client.carry.outbound import OutboundConnections
-from client.carry.places import AtHome, AtRest, AtSurrogate, Place, SurrogateNotTrusted
 from client.carry.resending import send_again
 from client.fronts.origin import ServiceOrigin
 from client.fronts.ports import LocalPort, served
 from client.fronts.requests import FrontRequests
 from client.fronts.tcp import TcpPort
-from client.moves.here import SurrogatesHere
+from client.places.here import SurrogatesHere
 from client.moves.sources import Sources, chunks_link
+from client.places.home import Home
+from client.places.leftovers import Leftovers
+from client.places.place import Place
+from client.places.surrogate import Surrogate, SurrogateNotTrusted
 from client.platform.activity_gate import ActivityGate
 from client.platform.settings import HOME, ClientSettings
 from client.session.checkpoints import NOTHING, OwnerOverrides, newest_at_home
-from client.session.endpoints import SurrogateEndpoint
-from client.session.home import HomeService
-from client.state.leftovers import Leftovers
 from images import EgressRule, Manifest
 from media import Media, SignedManifest
 from replay import StreamRelay
@@ -111,12 +112,10 @@ class CarryRunner:
         and CheckpointPartial; `close` is due all the same."""
         self.settings.require_home()
         link = self._links.get(HOME, self.settings.home)
-        self._home = HomeService(
-            link, self.service, self.settings.client_id, self.settings.media_keys
-        )
+        self._home = Home(link, self.service, self.settings.client_id, self.settings.media_keys)
         there = self._reach_home(take_over)
         bulk = self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK)
-        in_use = lambda: [self._origin] if isinstance(self._leader, AtSurrogate) else []  # noqa: E731
+        in_use = lambda: [self._origin] if isinstance(self._leader, Surrogate) else []  # noqa: E731
         self._copies = MachineCopies(self.settings, self._home, bulk, self._chunks, in_use)
         left = self._left()
         newest = None
@@ -132,7 +131,7 @@ class CarryRunner:
         sources = Sources(self.settings, self._links, self._chunks, ActivityGate())
         parts = (self.settings, self.service, self._links, self._home, sources, self._leftovers)
         self._mover = Mover(*parts)
-        self._leader = left or (AtHome(self._home) if there else AtRest(self._home))
+        self._leader = left or (self._home if there else AtRest(self._home))
         if newest:
             self._copies.begin(newest, led_on=left is None)
         self._requests = FrontRequests(self._origin.contract.idempotent, self._safe_until)
@@ -223,9 +222,9 @@ class CarryRunner:
         row |= dict.fromkeys(
             ("fetched_bytes", "faults", "stalls", "sources", "volumes", "foresight")
         )
-        if isinstance(self._leader, AtSurrogate):
+        if isinstance(self._leader, Surrogate):
             with contextlib.suppress(SatchelError):
-                found = self._leader.endpoint.status(timeout=POLL_SECONDS).to_json()
+                found = self._leader.status(timeout=POLL_SECONDS).to_json()
                 row |= {key: found.get(key) for key in row if key in found and key != "state"}
         return {
             "service": self.service,
@@ -301,7 +300,7 @@ class CarryRunner:
         if self._closing.is_set():
             raise StateError(f"the session of {self.service} has ended")
 
-    def _left(self) -> AtSurrogate | None:
+    def _left(self) -> Surrogate | None:
         """The leader of a session that was killed, if it is there still. Its streams have ended
         with that session."""
         for replica, where in self._leftovers.all():
@@ -310,9 +309,7 @@ class CarryRunner:
             try:
                 link = self._links.open(where, self.settings.surrogate(where))
                 self._links.open(chunks_link(where), self.settings.surrogate(where), Lane.BULK)
-                place = AtSurrogate(
-                    SurrogateEndpoint(where, link, replica, self.service, stateful=False), link
-                )
+                place = Surrogate(where, link, replica, self.service, stateful=False)
                 if place.lives():
                     place.go_on()
                     logger.warning("%s goes on at %s, where it was left", self.service, where)
@@ -343,7 +340,7 @@ class CarryRunner:
         surrogate is left there then, and the next session goes on with it."""
         if isinstance(self._leader, AtRest):
             return
-        if isinstance(self._leader, AtSurrogate):
+        if isinstance(self._leader, Surrogate):
             try:
                 self._go_home(time.monotonic())
             except SatchelError as error:
@@ -371,12 +368,12 @@ class CarryRunner:
         if leader.name == HOME:
             self._origin = begun
         self._mover.leave(leader)
-        return MoveTimings(surrogate, place.endpoint.replica, time.monotonic() - began, **took)
+        return MoveTimings(surrogate, place.replica, time.monotonic() - began, **took)
 
     def _have_home_get(self, leader: Place, begun: Manifest) -> None:
         """What a move begins with is what later deltas are since, so home has to have that very
         state. A home that is out of reach gets it later."""
-        if not isinstance(leader, AtSurrogate):
+        if not isinstance(leader, Surrogate):
             self._copies.have(self._newest(), elapsed(), led_on=False)
             return
         if not self._home.answers():
@@ -392,7 +389,7 @@ class CarryRunner:
         place, status = self._mover.resume(self._origin, surrogate, self._require_open)
         self._lead(place)
         seconds, fetched = time.monotonic() - began, status.fetched_bytes
-        stalled, replica = status.stalls.seconds, place.endpoint.replica
+        stalled, replica = status.stalls.seconds, place.replica
         return MoveTimings(surrogate, replica, seconds, seconds, 0.0, (), stalled, fetched)
 
     def _is_lost_without_home(self) -> bool:
@@ -416,7 +413,7 @@ class CarryRunner:
         leader = self._leader
         if isinstance(leader, AtRest) or not self._home.answers_within(HOME_SECONDS):
             raise UnavailableError(f"{self.service} cannot go home", why="home is out of reach")
-        assert isinstance(leader, AtSurrogate)
+        assert isinstance(leader, Surrogate)
         if self._shipping.wait(SETTLE_SECONDS):
             self._copy()
         if not self._shipping.wait(SETTLE_SECONDS):
@@ -438,10 +435,10 @@ class CarryRunner:
         took = time.monotonic() - held
         self._copies.have(self._newest(), elapsed(), led_on=not self._settled)
         self._origin = self.manifest
-        self._lead(AtHome(self._home))
+        self._lead(self._home)
         self._mover.leave(leader)
         sizes, paused = (offered.offer.size,), offered.offer.paused_seconds
-        replica, seconds = leader.endpoint.replica, time.monotonic() - began
+        replica, seconds = leader.replica, time.monotonic() - began
         return MoveTimings(HOME, replica, seconds, took, paused, sizes)
 
     def _lead(self, place: Place) -> None:
@@ -532,7 +529,7 @@ class CarryRunner:
             newest = self._newest()
             self._origin = newest.manifest
             self._copies.have(newest, elapsed(), led_on=True)
-            self._lead(AtHome(self._home))
+            self._lead(self._home)
 
         self._replace(HOME, why, lead)
 
@@ -568,7 +565,7 @@ class CarryRunner:
         newest = self._newest()
         self._origin = newest.manifest
         self._copies.have(newest, elapsed(), led_on=True)
-        self._lead(AtHome(self._home))
+        self._lead(self._home)
 
     # Copies
 
@@ -577,7 +574,7 @@ class CarryRunner:
             if time.monotonic() - self._frozen < self.behind:
                 continue
             with self._changing:
-                leads_home = isinstance(self._leader, AtHome)
+                leads_home = isinstance(self._leader, Home)
                 if self.ending or self._shipping.waiting or isinstance(self._leader, AtRest):
                     continue
                 if leads_home and not self._copies.on_medium:

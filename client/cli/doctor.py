@@ -13,11 +13,11 @@ from typing import Any
 import click
 
 from client.moves.fits import fits, reach
+from client.places.home import Home
 from client.platform.configuration import configuration
 from client.platform.preflight import preflight
 from client.platform.settings import HOME, ClientSettings
 from client.session.checkpoints import candidates, verified
-from client.session.home import HomeService
 from console import exit_code, json_option, show, show_findings
 from images import Manifest
 from media import Media
@@ -155,7 +155,7 @@ def _newest(settings: ClientSettings, service: str, media: Path | None) -> Manif
             return candidates(service, opened, None, signers)[0].manifest
     with Links(settings.run / "l" / f"doctor-{os.getpid()}") as links:
         link = links.open(HOME, settings.require_home())
-        home = HomeService(link, service, "doctor", settings.media_keys)
+        home = Home(link, service, "doctor", settings.media_keys)
         return verified(service, *home.checkpoint(), HOME, signers)
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import click
 
+from client.places.home import Home
 from client.platform.running import only_session
 from client.platform.settings import HOME, ClientSettings
 from client.session.checkpoints import verified
-from client.session.home import HomeService
 from client.session.split_log import LogReport, compare_logs
 from console import json_option, show
 from replay import adapters
@@ -57,7 +57,7 @@ def command(
             opened.enter_context(only_session(settings, service))
         links = opened.enter_context(Links(settings.run / "l" / f"log-{os.getpid()}"))
         link = links.open(HOME, settings.require_home())
-        home = HomeService(link, service, settings.client_id, settings.media_keys)
+        home = Home(link, service, settings.client_id, settings.media_keys)
         manifest = verified(service, *home.checkpoint(), HOME, settings.allowed_signers)
         if not manifest.contract.stateful:
             raise UnsupportedError(

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from client.places.home import services_at_home
 from client.platform.running import session_runs
 from client.platform.settings import HOME, ClientSettings
-from client.session.endpoints import services_at_home
 from console import json_option, show
 
 COLUMNS = ("service", "where", "state", "operation")

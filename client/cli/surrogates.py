@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import click
 
-from client.moves.nearby import nearby
+from client.places.nearby import nearby
 from client.platform.settings import ClientSettings
 from console import json_option, show
 from wire import surrogates_here

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
+from client.places.home import services_at_home
 from client.platform.running import running_session, session_runs
 from client.platform.settings import HOME, ClientSettings
-from client.session.endpoints import services_at_home
 from console import json_option, note, show
 from media import Media, read_manifest
 from satchel.errors import SatchelError

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from client.medium.fetching import from_home
 from client.moves.replicas import Replicas
+from client.places.home import Home
 from client.platform.power import Power, Urgency
 from client.platform.settings import HOME
 from client.session.feed import FINAL
-from client.session.home import HomeService
 from client.session.session import Session
 from images import Manifest
 from media import Media, Refresher, SignedManifest, oldest_on
@@ -58,7 +58,7 @@ class Trickle:
     def __init__(
         self,
         session: Session,
-        home: HomeService,
+        home: Home,
         replicas: Replicas,
         media: Media,
         folder: Path,

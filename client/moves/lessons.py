@@ -13,8 +13,8 @@ from __future__ import annotations
 import logging
 from collections import deque
 
-from client.session.endpoints import SurrogateEndpoint
-from client.session.home import HomeService
+from client.places.home import Home
+from client.places.surrogate import Surrogate
 from satchel.errors import SatchelError, UnavailableError
 from wire import TouchReport
 
@@ -31,12 +31,12 @@ SECONDS = 4.0
 class Lessons:
     """Of one session. Not thread-safe. Nothing here fails, and without `home` nothing is done."""
 
-    def __init__(self, home: HomeService | None) -> None:
+    def __init__(self, home: Home | None) -> None:
         """home: of a session whose owner wishes that it learns."""
         self._home = home
         self._kept: deque[TouchReport] = deque(maxlen=LIMIT)
 
-    def ask(self, endpoint: SurrogateEndpoint) -> None:
+    def ask(self, endpoint: Surrogate) -> None:
         """Before that replica ends, while its surrogate answers."""
         if self._home is None:
             return

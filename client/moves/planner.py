@@ -22,11 +22,11 @@ from client.moves.routes import (
     replay_pace,
     was_there,
 )
+from client.places.home import Home
+from client.places.surrogate import Surrogate
 from client.platform.settings import HOME, ClientSettings
 from client.session.checkpoints import handed_over, verified
-from client.session.endpoints import SurrogateEndpoint
 from client.session.feed import FINAL, Feed, FeedState
-from client.session.home import HomeService
 from client.session.session import Session
 from images import Manifest
 from satchel.errors import SatchelError, StateError, UnavailableError
@@ -85,7 +85,7 @@ class Begin:
     seconds: float = 0.0
     changed: dict[str, Any] | None = None
     pages: dict[str, Any] | None = None
-    giver: SurrogateEndpoint | None = None
+    giver: Surrogate | None = None
     paused_seconds: float = 0.0
     touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -98,8 +98,8 @@ class Planner:
         settings: ClientSettings,
         service: str,
         session: Session,
-        home: HomeService | None,
-        surrogates: Mapping[str, SurrogateEndpoint],
+        home: Home | None,
+        surrogates: Mapping[str, Surrogate],
     ) -> None:
         self._settings = settings
         self._service = service
@@ -214,7 +214,7 @@ class Planner:
         *,
         media: bool,
         home: bool,
-        giver: SurrogateEndpoint | None,
+        giver: Surrogate | None,
         changed: int | None,
     ) -> Situation:
         replaying = replay_pace(made)
@@ -244,7 +244,7 @@ class Planner:
         feed = self._session.feed(HOME) if self._session.stateful else None
         return feed is not None and _takes_part(feed, silent=silent)
 
-    def _givers(self, *, silent: bool) -> list[SurrogateEndpoint]:
+    def _givers(self, *, silent: bool) -> list[Surrogate]:
         """The replicas on surrogates that can be handed over, the furthest first: those that have
         joined. silent: also while nothing is heard of them, as after a walk. They may be out of
         reach, so nobody waits for them who did not ask for a hand-over."""
@@ -263,7 +263,7 @@ def _takes_part(feed: Feed, *, silent: bool) -> bool:
     return feed.state is FeedState.JOINED or (silent and feed.joined.is_set())
 
 
-def _changed(giver: SurrogateEndpoint, patience: float) -> int | None:
+def _changed(giver: Surrogate, patience: float) -> int | None:
     """Bytes that it would have to hand over; None where it does not answer in so many seconds."""
     deadline = time.monotonic() + patience
     while True:

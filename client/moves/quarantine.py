@@ -20,11 +20,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from client.moves.replicas import Replicas
+from client.places.home import Home
+from client.places.surrogate import Surrogate
 from client.platform.settings import ClientSettings
 from client.session.comparison import Divergence
-from client.session.endpoints import SurrogateEndpoint
 from client.session.evidence import Case, Evidence
-from client.session.home import HomeService
 from client.session.journal import Journal
 from client.session.proof import Proof
 from client.session.verification import ReplicaDiverged
@@ -61,7 +61,7 @@ class Quarantine:
         service: str,
         replicas: Replicas,
         journal: Journal,
-        home: HomeService | None,
+        home: Home | None,
     ) -> None:
         self._home = home
         self._settings = settings
@@ -76,7 +76,7 @@ class Quarantine:
         """A replica has diverged. Returns at once: what is to be done takes long, so another thread
         does it."""
         endpoint = divergence.feed.endpoint
-        assert isinstance(endpoint, SurrogateEndpoint), "home is believed"
+        assert isinstance(endpoint, Surrogate), "home is believed"
         work = (endpoint, divergence)
         threading.Thread(target=self._replace, args=work, name=f"replace-{endpoint.name}").start()
 
@@ -89,7 +89,7 @@ class Quarantine:
         """Every case so far."""
         return [asdict(case) for case in self._cases]
 
-    def _replace(self, endpoint: SurrogateEndpoint, divergence: Divergence) -> None:
+    def _replace(self, endpoint: Surrogate, divergence: Divergence) -> None:
         """Keep the evidence, tell the user in one line, bring up another replica if it may be."""
         with self._replicas.changing:
             case, name = self._keep_evidence(endpoint, divergence), endpoint.name
@@ -129,9 +129,7 @@ class Quarantine:
         self._replicas.end(name)
         return False
 
-    def _keep_evidence(
-        self, endpoint: SurrogateEndpoint, divergence: Divergence
-    ) -> QuarantineRecord:
+    def _keep_evidence(self, endpoint: Surrogate, divergence: Divergence) -> QuarantineRecord:
         number, place = divergence.operation, None
         proof = self._proof(endpoint, divergence)
         found = Case(
@@ -165,7 +163,7 @@ class Quarantine:
         except (SatchelError, OSError) as error:
             logger.warning("a proof against %s is not counted: %s", surrogate, error)
 
-    def _proof(self, endpoint: SurrogateEndpoint, divergence: Divergence) -> Proof | None:
+    def _proof(self, endpoint: Surrogate, divergence: Divergence) -> Proof | None:
         """None if not both sign their answers, or if the machine was handed over: home has no
         digest of what was handed over. Reads prove nothing: which operations an answer shows is in
         no statement."""

@@ -23,13 +23,13 @@ from client.moves.planner import Begin, Planner
 from client.moves.routes import Route
 from client.moves.sources import Sources, chunks_link
 from client.moves.tracing import MoveTrace
+from client.places.home import Home
+from client.places.leftovers import Leftovers
+from client.places.surrogate import Surrogate, SurrogateSilent, lend_calls, lend_edge
 from client.platform.settings import HOME, ClientSettings
-from client.session.endpoints import SurrogateEndpoint, SurrogateSilent
 from client.session.feed import FINAL
-from client.session.home import HomeService, lend_calls, lend_edge
 from client.session.joining import STANDSTILL_SECONDS, Standstill, await_joined
 from client.session.session import Session
-from client.state.leftovers import Leftovers
 from client.state.surrogate_keys import SurrogateKeys
 from images import Manifest, blob_root
 from satchel.errors import (
@@ -99,7 +99,7 @@ class Replicas:
         service: str,
         links: Links,
         session: Session,
-        home: HomeService | None,
+        home: Home | None,
         sources: Sources,
         manifest: Manifest,
     ) -> None:
@@ -115,7 +115,7 @@ class Replicas:
         self._home = home
         self.keys = SurrogateKeys(settings.state)
         self._leftovers = Leftovers(settings.run / f"{service}.replicas")
-        self._endpoints: dict[str, SurrogateEndpoint] = {}
+        self._endpoints: dict[str, Surrogate] = {}
         self._begun: dict[str, Manifest] = {}
         self._closing = threading.Event()
         self._lessons = Lessons(home if settings.teach else None)
@@ -145,7 +145,7 @@ class Replicas:
         """The signed checkpoints that the replicas there go back to."""
         return list(self._begun.values())
 
-    def at(self, surrogate: str) -> SurrogateEndpoint | None:
+    def at(self, surrogate: str) -> Surrogate | None:
         """The one there, if there is one."""
         return self._endpoints.get(surrogate)
 
@@ -249,7 +249,7 @@ class Replicas:
         )
         stateful = self._session.stateful
         early = self._session.early
-        endpoint = SurrogateEndpoint(
+        endpoint = Surrogate(
             surrogate, link, request.replica, self._service, stateful=stateful, early=early
         )
         if begin.giver:
@@ -307,7 +307,7 @@ class Replicas:
             link = self._links.open(surrogate, peer)
             return link, chunks.result()
 
-    def _await_running(self, endpoint: SurrogateEndpoint, giver: str) -> ReplicaStatus:
+    def _await_running(self, endpoint: Surrogate, giver: str) -> ReplicaStatus:
         standstill = Standstill()
         while not standstill.at((status := endpoint.status(wait=WAIT_SECONDS)).fetched_bytes):
             if status.state == "ready":
@@ -330,7 +330,7 @@ class Replicas:
         return number
 
     def _await_independent(
-        self, endpoint: SurrogateEndpoint, giver: str, size: int, progress: Progress
+        self, endpoint: Surrogate, giver: str, size: int, progress: Progress
     ) -> None:
         """Until a replica that was handed over needs the surrogate no more that did so."""
         standstill = Standstill()
@@ -360,7 +360,7 @@ def _changed_bytes(begin: Begin) -> int:
     return sum(blob_root(name, blob).size for name, blob in blobs.items() if blob)
 
 
-def _fetched(endpoint: SurrogateEndpoint, before: ReplicaStatus) -> dict[str, int]:
+def _fetched(endpoint: Surrogate, before: ReplicaStatus) -> dict[str, int]:
     """By source, now, or as it was before where the surrogate is gone already: a replica that has
     joined and is lost is the session's affair, and no reason to end it."""
     try:
@@ -369,7 +369,7 @@ def _fetched(endpoint: SurrogateEndpoint, before: ReplicaStatus) -> dict[str, in
         return before.fetched_bytes
 
 
-def _status(endpoint: SurrogateEndpoint) -> dict[str, Any]:
+def _status(endpoint: Surrogate) -> dict[str, Any]:
     try:
         return endpoint.status(timeout=STATUS_SECONDS).to_json()
     except SatchelError as error:

@@ -5,7 +5,7 @@
 - session: what programs ask of the service; answers: what they get
 - journal: the operations in order, durable before any replica sees them
 - feed: one replica's cursor into the journal, and what it reports; assignments: what replicas
-  do next; endpoints: a replica, as a feed sees it; home: what it is asked
+  do next; home_endpoint: home, as a feed sees it
 - pace: how long a replica took of late; reads: to whom goes what changes nothing; sampling: the
   reads that wait
 - long_answer, long_request: those that go in pieces

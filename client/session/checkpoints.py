@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from client.places.home import Home
 from client.platform.settings import HOME, OWNER
-from client.session.endpoints import compare
-from client.session.home import HomeService
+from client.session.home_endpoint import compare
 from client.session.journal import Journal, JournalGap
 from images import SIGNATURE_NAMESPACE, Manifest
 from media import Media, Part, SignedManifest, part_of
@@ -88,7 +88,7 @@ class Candidate:
 
 
 def candidates(
-    service: str, media: Media | None, home: HomeService | None, allowed_signers: Path
+    service: str, media: Media | None, home: Home | None, allowed_signers: Path
 ) -> list[Candidate]:
     """Signed checkpoints that can be had: the medium's, newest first, then home's. One of which the
     media lacks a part comes after those that it has whole; where home is not reached, also one of
@@ -147,7 +147,7 @@ def verified(
     return decoded
 
 
-def newest_at_home(home: HomeService, allowed_signers: Path) -> SignedManifest:
+def newest_at_home(home: Home, allowed_signers: Path) -> SignedManifest:
     """Home's newest checkpoint. Raises as `verified`, and what home raises."""
     manifest, signature = home.checkpoint()
     return SignedManifest(
@@ -174,7 +174,7 @@ def handed_over(checkpoint: Manifest, handed: HandoverState, journal: Journal) -
 
 
 def require_all_of_it(
-    found: list[Candidate], chosen: Manifest, home: HomeService | None, *, accepted: bool
+    found: list[Candidate], chosen: Manifest, home: Home | None, *, accepted: bool
 ) -> None:
     """Without home: of the checkpoint to go on from the medium is to have all. accepted: the person
     goes on with a part of it. Raises CheckpointPartial."""
@@ -183,7 +183,7 @@ def require_all_of_it(
         raise CheckpointPartial(part)
 
 
-def choose(found: list[Candidate], journal: Journal, home: HomeService | None) -> Manifest:
+def choose(found: list[Candidate], journal: Journal, home: Home | None) -> Manifest:
     """The first checkpoint from which the journal, with what home has, leads to now.
 
     The journal has everything since then on return: what home has logged, and what an earlier run
@@ -212,7 +212,7 @@ def choose(found: list[Candidate], journal: Journal, home: HomeService | None) -
     )
 
 
-def require_sealed(journal: Journal, after: OperationNumber, home: HomeService | None) -> None:
+def require_sealed(journal: Journal, after: OperationNumber, home: Home | None) -> None:
     """Raises OperationsDoubtful unless each operation behind `after` has the seal of the service's
     key or is home's as well. Whoever had the medium in hand may have written the others.
 
@@ -240,7 +240,7 @@ def require_sealed(journal: Journal, after: OperationNumber, home: HomeService |
 
 
 def _lead_on(
-    journal: Journal, operation: OperationNumber, home: HomeService | None, logged: OperationNumber
+    journal: Journal, operation: OperationNumber, home: Home | None, logged: OperationNumber
 ) -> bool:
     """Give the journal everything since `operation`; False where that cannot be had.
 
@@ -262,7 +262,7 @@ def _lead_on(
 
 
 def _places(
-    service: str, media: Media | None, home: HomeService | None
+    service: str, media: Media | None, home: Home | None
 ) -> Iterator[tuple[str, bool, Read, Callable[[], Part | None]]]:
     if media is not None:
         for checkpoint in media.checkpoints(service):

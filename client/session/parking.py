@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from client.places.home import Home
 from client.platform.settings import HOME
 from client.session.feed import FeedState
-from client.session.home import HomeService
 from client.session.session import Session
 from satchel.errors import SatchelError
 from satchel.polling import IDLE_POLL_SECONDS
@@ -33,7 +33,7 @@ class SessionParking:
     def __init__(
         self,
         session: Session,
-        home: HomeService,
+        home: Home,
         bulk: Link,
         busy: Callable[[], bool],
         idle_seconds: float,

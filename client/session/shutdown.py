@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from satchel.errors import NotFoundError, SatchelError, StateError
 
 if TYPE_CHECKING:
-    from client.session.home import HomeService
+    from client.places.home import Home
     from client.session.session import Session
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Shutdown:
         self._silent = False
         self._unsent: UnsentOperations | None = None
 
-    def settle(self, session: Session, home: HomeService | None) -> UnsentOperations | None:
+    def settle(self, session: Session, home: Home | None) -> UnsentOperations | None:
         """Have the session accept nothing more; what home lacks then, where it does not come to
         have it soon. None without a home, which nothing is kept for."""
         session.refuse(
@@ -75,7 +75,7 @@ class Shutdown:
             self._settled = True
             return self._unsent
 
-    def release(self, home: HomeService) -> None:
+    def release(self, home: Home) -> None:
         """Give the lease back, where home answers. Never fails."""
         if not home.link.alive or home.link.resting:
             return
@@ -89,7 +89,7 @@ class Shutdown:
         except SatchelError as error:
             logger.warning("the lease was not given back: %s", error)
 
-    def _send(self, session: Session, home: HomeService) -> UnsentOperations | None:
+    def _send(self, session: Session, home: Home) -> UnsentOperations | None:
         journal, deadline = session.journal, time.monotonic() + MOST_SECONDS
         lacking, before = journal.stable < journal.last, -1
         if lacking and home.link.alive:

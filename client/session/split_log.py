@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from client.places.home import Home
 from client.platform.settings import ClientSettings
-from client.session.home import HomeService
 from client.state.log_keys import LogKeys
 from media import Media
 from replay import Log, Operation, OperationsCut, drop_from, dropped_logs, first_difference
@@ -50,7 +50,7 @@ class LogReport:
 
 
 def compare_logs(
-    settings: ClientSettings, home: HomeService, media: Path | None, label: Label, *, drop: bool
+    settings: ClientSettings, home: Home, media: Path | None, label: Label, *, drop: bool
 ) -> list[LogReport]:
     """Compare the logs of a service on this device and on the medium with home's.
 
@@ -87,7 +87,7 @@ def compare_logs(
 class _Other:
     """The operations that count: home's, and after them the medium's."""
 
-    home: HomeService
+    home: Home
     logged: OperationNumber
     medium: Log | None
 

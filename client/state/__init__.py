@@ -5,5 +5,5 @@
 - kept: a list in such a file, as the others are
 - last_seen: the newest checkpoints that this client has known; log_keys: what seals logs on media
 - paths: where the client goes; savings: what surrogates were good for
-- surrogate_keys: with which keys surrogates sign; leftovers: replicas that a killed session left
+- surrogate_keys: with which keys surrogates sign
 """

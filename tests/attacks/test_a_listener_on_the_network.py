@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from client.moves.here import SurrogatesHere
-from client.moves.nearby import nearby
+from client.places.here import SurrogatesHere
+from client.places.nearby import nearby
 from client.platform.settings import ClientSettings
 from homeserver.settings import HomeSettings
 from satchel.settings import SettingsError, load

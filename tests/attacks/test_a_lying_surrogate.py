@@ -15,10 +15,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from client.places.surrogate import AnswerUnsigned
 from client.platform.limit import Limit
 from client.platform.settings import HOME, Policy
 from client.session.answers import Answer
-from client.session.endpoints import AnswerUnsigned
 from client.session.feed import FeedState
 from client.session.journal import Journal
 from client.session.provisional import NotConfirmed

@@ -23,7 +23,7 @@ import pytest
 from chunkstore import BlockState
 from client import arrival
 from client.carry import CarryRunner
-from client.carry.places import AtSurrogate, SurrogateNotTrusted
+from client.places.surrogate import Surrogate, SurrogateNotTrusted
 from client.platform.settings import HOME
 from client.runner import Runner, ServiceIsCarried
 from client.session.checkpoints import NOTHING, OwnerOverrides
@@ -271,12 +271,12 @@ def test_a_loss_is_seen_while_who_led_before_is_still_ending(
 ) -> None:
     session = kept.session()
     session.move("a")
-    ended, end = threading.Event(), AtSurrogate.end
+    ended, end = threading.Event(), Surrogate.end
 
-    def end_late(place: AtSurrogate) -> bool:
+    def end_late(place: Surrogate) -> bool:
         return ended.wait(10 * PATIENCE_SECONDS) and end(place)
 
-    monkeypatch.setattr(AtSurrogate, "end", end_late)
+    monkeypatch.setattr(Surrogate, "end", end_late)
     moving = threading.Thread(target=session.move, args=("b",))
     moving.start()
     try:

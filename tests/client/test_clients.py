@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from client import Runner
 from client.cli import log
 from client.session import feed
-from client.session.endpoints import HomeEndpoint
+from client.session.home_endpoint import HomeEndpoint
 from replay import Log, dropped_logs
 from satchel.errors import ConflictError
 from satchel.ids import OperationNumber

@@ -11,9 +11,9 @@ import pytest
 from client.moves.history import History
 from client.moves.replicas import Replicas
 from client.moves.routes import CACHE, MoveRecord, Route
+from client.places.surrogate import Surrogate
 from client.platform.settings import HOME
 from client.session.checkpoints import CheckpointDamaged
-from client.session.endpoints import SurrogateEndpoint
 from satchel.errors import NotFoundError, StateError, UnavailableError
 from tests.client.test_runner import replica_states
 from tests.client.world import World, post
@@ -58,9 +58,9 @@ def test_a_hand_over_is_asked_for_while_the_links_are_made(
     runner = carried.runner()
     runner.move("a")
     asked = threading.Event()
-    hand_over, connect = SurrogateEndpoint.hand_over, Replicas._connect
+    hand_over, connect = Surrogate.hand_over, Replicas._connect
 
-    def asking(giver: SurrogateEndpoint) -> HandoverState:
+    def asking(giver: Surrogate) -> HandoverState:
         asked.set()
         return hand_over(giver)
 
@@ -68,7 +68,7 @@ def test_a_hand_over_is_asked_for_while_the_links_are_made(
         assert asked.wait(10)
         return connect(replicas, surrogate)
 
-    monkeypatch.setattr(SurrogateEndpoint, "hand_over", asking)
+    monkeypatch.setattr(Surrogate, "hand_over", asking)
     monkeypatch.setattr(Replicas, "_connect", connecting)
     assert runner.move("b", route=Route.HANDOVER).route is Route.HANDOVER
 
@@ -116,10 +116,8 @@ def test_a_surrogate_that_hands_over_nonsense_is_told_and_keeps_its_replica(
 ) -> None:
     runner = carried.runner()
     runner.move("a")
-    true = SurrogateEndpoint.hand_over
-    monkeypatch.setattr(
-        SurrogateEndpoint, "hand_over", lambda self: dataclasses.replace(true(self), **lie)
-    )
+    true = Surrogate.hand_over
+    monkeypatch.setattr(Surrogate, "hand_over", lambda self: dataclasses.replace(true(self), **lie))
     with pytest.raises(CheckpointDamaged, match="hands over"):
         runner.move("b", route=Route.HANDOVER)
     assert carried.spots["b"].replicas() == []
@@ -189,7 +187,7 @@ def test_a_hand_over_that_fails_on_the_way_becomes_a_replay(
     for _ in range(4):
         post(url)
 
-    def gone(self: SurrogateEndpoint) -> HandoverState:
+    def gone(self: Surrogate) -> HandoverState:
         carried.spots["a"].crash()
         raise UnavailableError("it is gone")
 
@@ -197,7 +195,7 @@ def test_a_hand_over_that_fails_on_the_way_becomes_a_replay(
     swift = dataclasses.replace(slow, route=Route.HANDOVER, bytes=10**9, seconds=1.0)
     History.of(carried.settings.state, "notes").add(slow)
     History.of(carried.settings.state, "notes").add(swift)
-    monkeypatch.setattr(SurrogateEndpoint, "hand_over", gone)
+    monkeypatch.setattr(Surrogate, "hand_over", gone)
     assert runner.plan("b").routes[0].route is Route.HANDOVER
     assert runner.move("b").route is Route.REPLAY
     assert post(url).status_code == 200

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from client.moves.here import SurrogatesHere
+from client.places.here import SurrogatesHere
 from client.platform.settings import ClientSettings
 from satchel.errors import UnavailableError
 from testbed.plain_door import plain_door

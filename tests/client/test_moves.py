@@ -12,8 +12,8 @@ import pytest
 
 from client.moves.replicas import Replicas
 from client.moves.routes import Route
+from client.places.surrogate import Surrogate
 from client.runner import Runner
-from client.session.endpoints import SurrogateEndpoint
 from client.session.feed import FINAL
 from satchel.errors import UnavailableError
 from tests.client.world import World, post
@@ -120,14 +120,14 @@ def test_a_surrogate_that_vanishes_while_it_hands_over_costs_no_operation(
 ) -> None:
     runner = impatient(carried)
     runner.move("a")
-    true = SurrogateEndpoint.hand_over
+    true = Surrogate.hand_over
 
-    def vanish(self: SurrogateEndpoint) -> HandoverState:
+    def vanish(self: Surrogate) -> HandoverState:
         handed = true(self)
         carried.spots["a"].crash()
         return handed
 
-    monkeypatch.setattr(SurrogateEndpoint, "hand_over", vanish)
+    monkeypatch.setattr(Surrogate, "hand_over", vanish)
     with load(carried, runner):
         with pytest.raises(UnavailableError):
             runner.move("b", route=Route.HANDOVER)
@@ -141,7 +141,7 @@ def test_a_surrogate_that_vanishes_before_all_came_from_it_costs_no_operation(
     runner = impatient(carried)
     runner.move("a")
 
-    def vanish(self: Replicas, endpoint: SurrogateEndpoint, giver: str, *_: object) -> None:
+    def vanish(self: Replicas, endpoint: Surrogate, giver: str, *_: object) -> None:
         carried.spots["a"].crash()
         assert eventually(lambda: runner.session.feed("a").state.value == "lost")  # type: ignore[union-attr]
         self._still_wanted(giver)

@@ -19,8 +19,8 @@ from client.fronts.proxy import Proxy
 from client.moves.history import History
 from client.moves.replicas import Replicas
 from client.moves.sources import media_app
+from client.places.surrogate import Surrogate
 from client.session.checkpoints import CheckpointDamaged, CheckpointRefused
-from client.session.endpoints import SurrogateEndpoint
 from media import Media
 from replica import ReplicaState
 from satchel.errors import (
@@ -287,12 +287,12 @@ def test_a_replica_that_says_it_is_where_nobody_sent_it_is_told_and_taken_away(
     carried: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = carried.runner()
-    true = SurrogateEndpoint.status
+    true = Surrogate.status
 
-    def lying(endpoint: SurrogateEndpoint, **how: float) -> ReplicaStatus:
+    def lying(endpoint: Surrogate, **how: float) -> ReplicaStatus:
         return dataclasses.replace(true(endpoint, **how), last_operation=OperationNumber(99))
 
-    monkeypatch.setattr(SurrogateEndpoint, "status", lying)
+    monkeypatch.setattr(Surrogate, "status", lying)
     with pytest.raises(IntegrityError, match="executed operation 99: the last one is 0"):
         runner.move("a")
     assert carried.spots["a"].replicas() == []

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from client.moves.here import announced_as
+from client.places.here import announced_as
 from client.platform.settings import ClientSettings
 from wire import DiscoveredSurrogate, Peer, round_trip
 
