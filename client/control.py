@@ -92,7 +92,7 @@ def _moves(runner: Runner) -> flask.Blueprint:
         finally:
             moving(0, 0)
         told = {"trace": runner.trace.to_json()} if traced else {}
-        return asdict(brought) | {"route": brought.route.value} | told
+        return brought.to_json() | told
 
     @routes.get("/v1/move")
     def how_far() -> Any:

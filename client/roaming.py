@@ -200,7 +200,7 @@ class RoamingAgent:
                 self._tell(f"{offer.surrogate} is no good now: {error}")
             return
         self._gone_ahead = None
-        self._tell(f"{offer.surrogate} answers, after {brought.joined_seconds:.1f} s")
+        self._tell(f"{offer.surrogate} answers, after {brought.seconds:.1f} s")
 
     def _leave(self, here: str, why: str, trips: Mapping[str, float | None]) -> None:
         """What is needed goes ahead to the next place, once for each stay."""

@@ -17,14 +17,15 @@ from typing import Any
 from client.medium.fetching import refresh_folder
 from client.medium.trickle import Trickle
 from client.moves.fits import Fit, fits
-from client.places.here import SurrogatesHere
-from client.moves.planner import Plan
+from client.moves.mover import Mover, Went
+from client.moves.planner import Plan, Planner
 from client.moves.prestage import Prestager
 from client.moves.quarantine import Quarantine
-from client.moves.replicas import Replicas, ReplicaStartReport
+from client.moves.replicas import Replicas
 from client.moves.routes import Route
 from client.moves.sources import Sources, chunks_link
 from client.moves.tracing import MOVE, MoveTrace
+from client.places.here import SurrogatesHere
 from client.places.home import Home
 from client.platform.limit import Limit
 from client.platform.power import Power
@@ -184,7 +185,7 @@ class Runner:
 
     def bring_up(
         self, surrogate: str, *, use_media: bool = True, route: Route = Route.REPLAY
-    ) -> ReplicaStartReport:
+    ) -> Went:
         """See `Replicas.bring_up`."""
         return self._parts.replicas.bring_up(surrogate, use_media=use_media, route=route)
 
@@ -196,7 +197,7 @@ class Runner:
         route: Route | None = None,
         progress: Progress = silent,
         traced: bool = False,
-    ) -> ReplicaStartReport:
+    ) -> Went:
         """Bring up a replica there, then end those on other surrogates (make before break).
         traced: all are asked what they did for it, before any is ended: `trace` has it then.
 
@@ -206,9 +207,9 @@ class Runner:
         parts = self._parts
         replicas, planner = parts.replicas, parts.replicas.planner
         parts.prestager.end(surrogate)
-        with replicas.changing:
-            replicas.trace = MoveTrace()
-            steps = replicas.trace.steps()
+        with replicas.changing():
+            replicas.mover.trace = MoveTrace()
+            steps = replicas.mover.trace.steps()
             parts.quarantine.forgive(surrogate)
             plan = self.plan(surrogate, use_media=use_media, route=route)
             steps.done("plan")
@@ -225,18 +226,11 @@ class Runner:
                 chosen = plan.of(Route.REPLAY)
                 brought = replicas.bring_up(surrogate, use_media=use_media)
             if chosen:
-                planner.note(
-                    plan,
-                    chosen,
-                    asked=brought.asked_seconds,
-                    replayed=brought.replayed,
-                    replaying=brought.replay_seconds,
-                    seconds=brought.joined_seconds,
-                )
+                planner.note(plan, chosen, brought)
             if traced:
                 replicas.gather()
             for name in [name for name in replicas.names() if name != surrogate]:
-                with replicas.trace.spans.span(f"end the replica at {name}", MOVE):
+                with replicas.mover.trace.spans.span(f"end the replica at {name}", MOVE):
                     replicas.drop(name)
             self._savings.fetched(surrogate, brought.fetched_bytes)
             self._savings.gained(self.session.lead)
@@ -247,7 +241,7 @@ class Runner:
     @property
     def trace(self) -> MoveTrace:
         """Of the last move."""
-        return self._parts.replicas.trace
+        return self._parts.replicas.mover.trace
 
     def go_ahead(self, here: str, other: str | None) -> str | None:
         """The client is about to leave a surrogate: bring what is needed to where it is expected
@@ -277,7 +271,7 @@ class Runner:
     def status(self) -> dict[str, Any]:
         """Everything that `satchel status` shows."""
         session, journal = self.session, self.session.journal
-        surrogates = self._parts.replicas.status()
+        surrogates = self._parts.replicas.mover.status()
         return {
             "service": self.service,
             "checkpoint": self.manifest.id,
@@ -353,7 +347,9 @@ class Runner:
     def _start_parts(self, session: Session, manifest: Manifest) -> _SessionParts:
         sources = Sources(self.settings, self._links, self._chunks, session.operations)
         common = (self.settings, self.service, self._links)
-        replicas = Replicas(*common, session, self._home, sources, manifest)
+        mover = Mover(*common, self._home, sources, stateful=session.stateful, early=session.early)
+        planner = Planner(self.settings, self.service, session, self._home, mover.places)
+        replicas = Replicas(self.service, session, mover, planner, manifest)
         return _SessionParts(
             replicas,
             Quarantine(self.settings, self.service, replicas, session.journal, self._home),

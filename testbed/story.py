@@ -329,7 +329,7 @@ class Story:
             row.facts["leader"] = self._last_leader(service)
         warm = self._warm_seconds(service)
         self._end_background()
-        times = (brought["running_seconds"], brought["joined_seconds"], brought["replayed"])
+        times = (brought["running_seconds"], brought["seconds"], brought["replayed"])
         self.moves.append(Move(service, mode, first, warm, fetched, share, *times))
 
     def _route(self, service: str) -> str:

@@ -121,7 +121,7 @@ def _move(made: Stage, route: str, rate: float) -> Iterator[Figure]:
     assert before + len(load.samples()) == status["last_operation"], "an operation is missing"
     label = f"move by {route}, {rate:g} operations/s"
     yield figure(f"{label}: total", ended - began, "s")
-    yield figure(f"{label}: until it had joined", brought["joined_seconds"], "s")
+    yield figure(f"{label}: until it had joined", brought["seconds"], "s")
     yield figure(f"{label}: replayed", brought["replayed"], "operations")
     yield figure(f"{label}: asked", brought["asked_seconds"], "s")
     yield figure(f"{label}: running after", brought["running_seconds"], "s")

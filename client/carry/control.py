@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import queue
-from dataclasses import asdict
 from typing import Any
 
 import flask
@@ -41,7 +40,7 @@ def carry_control(
         if fields.get("trace"):
             why = "what hosts did is gathered of moves of replayed services only"
             raise UnsupportedError(f"a move of {runner.service} is not traced", why=why)
-        return asdict(runner.move(surrogate)) | {"route": "handover"}
+        return runner.move(surrogate).to_json()
 
     @app.get("/v1/move")
     def how_far() -> Any:

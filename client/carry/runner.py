@@ -23,17 +23,18 @@ from typing import Any
 from client.carry.at_rest import AtRest
 from client.carry.copies import MachineCopies
 from client.carry.losses import Loss
-from client.carry.mover import Mover, MoveTimings, hand_over
 from client.carry.outbound import OutboundConnections
 from client.carry.resending import send_again
 from client.fronts.origin import ServiceOrigin
 from client.fronts.ports import LocalPort, served
 from client.fronts.requests import FrontRequests
 from client.fronts.tcp import TcpPort
-from client.places.here import SurrogatesHere
+from client.moves.handing import Begin, begin_at, begin_at_home, hand_over
+from client.moves.mover import Mover, Went
+from client.moves.routes import Route
 from client.moves.sources import Sources, chunks_link
+from client.places.here import SurrogatesHere
 from client.places.home import Home
-from client.places.leftovers import Leftovers
 from client.places.place import Place
 from client.places.surrogate import Surrogate, SurrogateNotTrusted
 from client.platform.activity_gate import ActivityGate
@@ -89,10 +90,9 @@ class CarryRunner:
         self._closing = threading.Event()
         self._settled = False
         self._chunks = Media.open(media, settings.media_keys) if media else None
-        self._leftovers = Leftovers(settings.run / f"{service}.replicas")
         self._fronts: list[TcpPort] = []
         self._losses: list[Loss] = []
-        self._moves: list[MoveTimings] = []
+        self._moves: list[Went] = []
         self._unheard: float | None = None
         self._looked = self._claimed = self._frozen = self._attached_at = time.monotonic()
         self._threads: list[threading.Thread] = []
@@ -117,7 +117,9 @@ class CarryRunner:
         bulk = self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK)
         in_use = lambda: [self._origin] if isinstance(self._leader, Surrogate) else []  # noqa: E731
         self._copies = MachineCopies(self.settings, self._home, bulk, self._chunks, in_use)
-        left = self._left()
+        sources = Sources(self.settings, self._links, self._chunks, ActivityGate())
+        self._mover = Mover(self.settings, self.service, self._links, self._home, sources)
+        left = self._mover.left()
         newest = None
         if there:
             if left is None:
@@ -128,9 +130,6 @@ class CarryRunner:
             self._origin = self._copies.resting(accepted)
         quiet = lambda: self.relay.counts().quiet_seconds  # noqa: E731
         self._shipping = self._copies.ship(self._origin, quiet)
-        sources = Sources(self.settings, self._links, self._chunks, ActivityGate())
-        parts = (self.settings, self.service, self._links, self._home, sources, self._leftovers)
-        self._mover = Mover(*parts)
         self._leader = left or (self._home if there else AtRest(self._home))
         if newest:
             self._copies.begin(newest, led_on=left is None)
@@ -188,7 +187,7 @@ class CarryRunner:
         if not self._shipping.wait(SETTLE_SECONDS) or self._shipping.failure:
             raise UnavailableError("home has no new copy", why=self._shipping.failure or "")
 
-    def move(self, surrogate: str) -> MoveTimings:
+    def move(self, surrogate: str) -> Went:
         """Have a replica at that surrogate lead, or home's with the name `home`. Raises
         SurrogateNotTrusted, NotFoundError, and what both ends and home raise: who led before leads
         then."""
@@ -241,7 +240,7 @@ class CarryRunner:
             "streams": dataclasses.asdict(counts),
             "losses": [str(loss) for loss in self._losses],
             "lost_seconds": [round(loss.seconds, 1) for loss in self._losses],
-            "moves": [dataclasses.asdict(move) for move in self._moves],
+            "moves": [move.to_json() for move in self._moves],
             "replicas": [row],
             "first_responses": {},
             "staged": [],
@@ -296,27 +295,9 @@ class CarryRunner:
         """How connections of the guest's go out: here, or at home."""
         return Egress(egress.hosts).connect if egress.at == "client" else self._home.way_out
 
-    def _require_open(self) -> None:
+    def _require_open(self, giver: str = "") -> None:
         if self._closing.is_set():
             raise StateError(f"the session of {self.service} has ended")
-
-    def _left(self) -> Surrogate | None:
-        """The leader of a session that was killed, if it is there still. Its streams have ended
-        with that session."""
-        for replica, where in self._leftovers.all():
-            if where not in self.settings.surrogates:
-                continue
-            try:
-                link = self._links.open(where, self.settings.surrogate(where))
-                self._links.open(chunks_link(where), self.settings.surrogate(where), Lane.BULK)
-                place = Surrogate(where, link, replica, self.service, stateful=False)
-                if place.lives():
-                    place.go_on()
-                    logger.warning("%s goes on at %s, where it was left", self.service, where)
-                    return place
-            except SatchelError as error:
-                logger.info("nothing is left at %s: %s", where, error)
-        return None
 
     def _newest(self) -> SignedManifest:
         return newest_at_home(self._home, self.settings.allowed_signers)
@@ -355,12 +336,21 @@ class CarryRunner:
 
     # Who leads
 
-    def _go(self, surrogate: str, began: float) -> MoveTimings:
+    def _go(self, surrogate: str, began: float) -> Went:
         leader = self._leader
-        place, begun = self._mover.stand_by(leader, self._origin, surrogate, self._require_open)
+        made = self._mover.bring(
+            surrogate,
+            lambda: self._begin(leader),
+            self._require_open,
+            beside=isinstance(leader, Surrogate),
+            standby=True,
+        )
+        place, begun, steps = made.place, made.begin.manifest, self._mover.trace.steps()
         try:
+            place.look_for_door()
             self._have_home_get(leader, begun)
-            took = hand_over(leader, place, begun.volumes)
+            steps.done("home gets what it begins with")
+            took = hand_over(leader, place, begun.volumes, steps)
         except BaseException:
             self._mover.put_away(place)
             raise
@@ -368,7 +358,14 @@ class CarryRunner:
         if leader.name == HOME:
             self._origin = begun
         self._mover.leave(leader)
-        return MoveTimings(surrogate, place.replica, time.monotonic() - began, **took)
+        return self._went(place, began, asked_seconds=made.begin.seconds, **took)
+
+    def _begin(self, leader: Place) -> Begin:
+        """What a replica elsewhere begins with: a freeze of the leader, which goes on."""
+        if isinstance(leader, Surrogate):
+            return begin_at(leader, self._origin)
+        begin = begin_at_home(self._home, self.settings.allowed_signers)
+        return dataclasses.replace(begin, touched=self._home.touched())
 
     def _have_home_get(self, leader: Place, begun: Manifest) -> None:
         """What a move begins with is what later deltas are since, so home has to have that very
@@ -385,22 +382,27 @@ class CarryRunner:
         if not self._shipping.wait(SETTLE_SECONDS):
             logger.warning("home has no copy of %s yet: %s", self.service, self._shipping.failure)
 
-    def _go_from_medium(self, surrogate: str, began: float) -> MoveTimings:
-        place, status = self._mover.resume(self._origin, surrogate, self._require_open)
-        self._lead(place)
-        seconds, fetched = time.monotonic() - began, status.fetched_bytes
-        stalled, replica = status.stalls.seconds, place.replica
-        return MoveTimings(surrogate, replica, seconds, seconds, 0.0, (), stalled, fetched)
+    def _go_from_medium(self, surrogate: str, began: float) -> Went:
+        begin = Begin(self._origin)
+        made = self._mover.bring(surrogate, lambda: begin, self._require_open)
+        self._lead(made.place)
+        stalled, fetched = made.status.stalls.seconds, made.status.fetched_bytes
+        took = {"held_seconds": time.monotonic() - began, "stalled_seconds": stalled}
+        return self._went(made.place, began, fetched_bytes=fetched, **took)
+
+    def _went(self, place: Surrogate, began: float, **took: Any) -> Went:
+        seconds = time.monotonic() - began
+        return Went(self._leader.name, place.replica, Route.HANDOVER, seconds, **took)
 
     def _is_lost_without_home(self) -> bool:
         """Whether neither the leader answers nor home, which would go on in its place."""
         return self._leader.name != HOME and not self._leader.lives() and not self._home.answers()
 
-    def _replace_from_medium(self, surrogate: str, began: float) -> MoveTimings:
+    def _replace_from_medium(self, surrogate: str, began: float) -> Went:
         """A leader is lost, and the person says where to go on without home. What home has not
         signed is lost. Raises StateOlder where the medium lacks what home has."""
         copy = self._copies.resting(NOTHING)
-        made: list[MoveTimings] = []
+        made: list[Went] = []
 
         def lead() -> None:
             self._origin = copy
@@ -409,7 +411,7 @@ class CarryRunner:
         self._replace(surrogate, "nothing answers there, and home neither", lead)
         return made[0]
 
-    def _go_home(self, began: float) -> MoveTimings:
+    def _go_home(self, began: float) -> Went:
         leader = self._leader
         if isinstance(leader, AtRest) or not self._home.answers_within(HOME_SECONDS):
             raise UnavailableError(f"{self.service} cannot go home", why="home is out of reach")
@@ -438,8 +440,8 @@ class CarryRunner:
         self._lead(self._home)
         self._mover.leave(leader)
         sizes, paused = (offered.offer.size,), offered.offer.paused_seconds
-        replica, seconds = leader.replica, time.monotonic() - began
-        return MoveTimings(HOME, replica, seconds, took, paused, sizes)
+        times = {"held_seconds": took, "paused_seconds": paused}
+        return self._went(leader, began, deltas=sizes, **times)
 
     def _lead(self, place: Place) -> None:
         self._leader, self._unheard, self._frozen = place, None, time.monotonic()

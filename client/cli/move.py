@@ -81,7 +81,7 @@ def command(
 
 def _write_trace(file: Path, told: list[Any], own: list[Span]) -> None:
     """What the session says, with what this program did. Raises as a file that is not written."""
-    from client.moves.replicas import WAITING
+    from client.moves.mover import WAITING
     from client.moves.tracing import HostSpans, chrome, unexplained
 
     hosts = [HostSpans.from_json(one) for one in told]

@@ -154,7 +154,7 @@ class Trickle:
         self._on_medium(manifest)
         before = self.brought
         self.brought = TrickleStats(before.checkpoints + 1, before.bytes + written.media_bytes)
-        with self._replicas.changing:
+        with self._replicas.changing():
             self._replicas.manifest = manifest
             self._cut(manifest.operation)
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replicas of a session at surrogates: which one, by which route, and what becomes of each.
 
-- replicas: how one is brought up there, and ended; quarantine: when it answers otherwise than home
+- mover: how one is made there, and put away; handing: what it begins with, and the way of a lead
+- replicas: those of a replayed service; quarantine: when one answers otherwise than home
 - routes: the ways there, and what each takes; planner: what a session knows of them; history: what
   moves took; tracing: what was done for one
 - fits: what a surrogate's machines may run

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from client.moves.handing import Begin, begin_at, begin_at_home
 from client.moves.history import History
+from client.moves.mover import Went
 from client.moves.routes import (
     CACHE,
     MoveRecord,
@@ -25,7 +27,6 @@ from client.moves.routes import (
 from client.places.home import Home
 from client.places.surrogate import Surrogate
 from client.platform.settings import HOME, ClientSettings
-from client.session.checkpoints import handed_over, verified
 from client.session.feed import FINAL, Feed, FeedState
 from client.session.session import Session
 from images import Manifest
@@ -73,21 +74,6 @@ class Plan:
             "break_even_operations": self.break_even,
             "stay": self.stay,
         }
-
-
-@dataclass(frozen=True)
-class Begin:
-    """What a replica is resumed from, and who handed it over. seconds: until that was there;
-    paused_seconds: how long the machine stood still there for it; pages, touched: see
-    HandoverState."""
-
-    manifest: Manifest
-    seconds: float = 0.0
-    changed: dict[str, Any] | None = None
-    pages: dict[str, Any] | None = None
-    giver: Surrogate | None = None
-    paused_seconds: float = 0.0
-    touched: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Planner:
@@ -141,27 +127,14 @@ class Planner:
     def begin(self, route: Route, checkpoint: Manifest) -> Begin:
         """Have what a route begins with. Raises StateError where there is no such route, and what
         whoever is asked raises."""
-        began = time.monotonic()
         if route is Route.REPLAY:
             return Begin(checkpoint)
         if route is Route.HANDOVER and (givers := self._givers(silent=True)):
-            handed = givers[0].hand_over()
-            manifest = handed_over(checkpoint, handed, self._session.journal)
-            return Begin(
-                manifest,
-                time.monotonic() - began,
-                changed=handed.changed,
-                pages=handed.pages,
-                giver=givers[0],
-                paused_seconds=handed.paused_seconds,
-                touched=handed.touched,
-            )
+            return begin_at(givers[0], checkpoint, self._session.journal)
         if route is Route.FRESH and self._home and self._session.stateful:
-            self._home.take_checkpoint()
-            signers = self._settings.allowed_signers
-            manifest = verified(self._service, *self._home.checkpoint(), HOME, signers)
-            self._fresh = manifest.id
-            return Begin(manifest, time.monotonic() - began)
+            begin = begin_at_home(self._home, self._settings.allowed_signers)
+            self._fresh = begin.manifest.id
+            return begin
         needs = {
             Route.HANDOVER: "no surrogate that may hand over has a replica that takes part and "
             "keeps state",
@@ -170,21 +143,9 @@ class Planner:
         what = f"{self._service} cannot go there by {route.value}"
         raise StateError(what, why=needs[route], fix=f"go by {Route.REPLAY.value}")
 
-    def note(
-        self,
-        plan: Plan,
-        prediction: Prediction,
-        *,
-        asked: float,
-        replayed: int,
-        replaying: float,
-        seconds: float,
-    ) -> None:
-        """Remember a move: seconds before anything flowed, operations executed again and the
-        seconds of that (see ReplicaStartReport), seconds in all until it had joined. One of a
-        stateless service has read nothing by then: it is remembered when it has, with the seconds
-        that the first read takes.
-        """
+    def note(self, plan: Plan, prediction: Prediction, went: Went) -> None:
+        """Remember a move. One of a stateless service has read nothing by then: it is remembered
+        when it has, with the seconds that the first read takes."""
         stateful = self._session.stateful
         made = MoveRecord(
             at=timestamp_now(),
@@ -193,17 +154,17 @@ class Planner:
             route=prediction.route,
             near=HOME if prediction.route is Route.FRESH else plan.situation.near,
             bytes=sum(prediction.bytes.values()),
-            asked_seconds=asked,
-            replayed=replayed if stateful else 1,
-            replay_seconds=replaying if stateful else 0.0,
-            seconds=seconds,
+            asked_seconds=went.asked_seconds,
+            replayed=went.replayed if stateful else 1,
+            replay_seconds=went.replay_seconds if stateful else 0.0,
+            seconds=went.seconds,
             predicted=prediction.seconds,
         )
         if stateful:
             self._history.add(made)
         elif feed := self._session.feed(plan.surrogate):
             feed.first_read.add_done_callback(
-                lambda read: self._history.add(replace(made, seconds=seconds + read.result()))
+                lambda read: self._history.add(replace(made, seconds=went.seconds + read.result()))
             )
 
     def _situation(

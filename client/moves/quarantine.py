@@ -91,7 +91,7 @@ class Quarantine:
 
     def _replace(self, endpoint: Surrogate, divergence: Divergence) -> None:
         """Keep the evidence, tell the user in one line, bring up another replica if it may be."""
-        with self._replicas.changing:
+        with self._replicas.changing():
             case, name = self._keep_evidence(endpoint, divergence), endpoint.name
             for giver in endpoint.givers:
                 self._replicas.planner.refuse_hand_overs(giver.name)
@@ -158,7 +158,7 @@ class Quarantine:
         """One more proof against it."""
         try:
             peer = self._settings.surrogate(surrogate)
-            if self._replicas.keys.proved(surrogate, peer).banned:
+            if self._replicas.mover.keys.proved(surrogate, peer).banned:
                 logger.error("%s is banned: it was proved too often to lie", surrogate)
         except (SatchelError, OSError) as error:
             logger.warning("a proof against %s is not counted: %s", surrogate, error)

@@ -217,9 +217,13 @@ class Surrogate(RemotePlace):
     def remove(self) -> None:
         """Raises SurrogateSilent soon where nothing answers there."""
         if not self._answers():
-            raise SurrogateSilent(f"cannot end the replica at {self.name}", why="it is silent")
+            raise self.silent()
         with contextlib.suppress(NotFoundError):
             self.link.http.delete(self.path, timeout=REMOVE_SECONDS)
+
+    def silent(self) -> SurrogateSilent:
+        """What is raised where it cannot be ended, as nothing answers there."""
+        return SurrogateSilent(f"cannot end the replica at {self.name}", why="it is silent")
 
     def _answers(self) -> bool:
         """Whether the surrogate is there, looked at now: its host, and then its daemon, as programs

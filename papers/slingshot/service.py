@@ -174,7 +174,7 @@ class Evaluation:
         brought = self._join_a()
         if self._resumed is None and brought["replayed"]:
             replay = brought["replay_seconds"]
-            alone = brought["joined_seconds"] - replay
+            alone = brought["seconds"] - replay
             self._resumed = ResumeTimings(alone, replay / brought["replayed"])
         play.operate(self.service, self.operations, "a", story.WITHOUT)
         play.move(self.service, "b", story.WITHOUT)

@@ -271,12 +271,13 @@ def test_a_loss_is_seen_while_who_led_before_is_still_ending(
 ) -> None:
     session = kept.session()
     session.move("a")
-    ended, end = threading.Event(), Surrogate.end
+    ended, end = threading.Event(), Surrogate.remove
 
-    def end_late(place: Surrogate) -> bool:
-        return ended.wait(10 * PATIENCE_SECONDS) and end(place)
+    def end_late(place: Surrogate) -> None:
+        assert ended.wait(10 * PATIENCE_SECONDS)
+        end(place)
 
-    monkeypatch.setattr(Surrogate, "end", end_late)
+    monkeypatch.setattr(Surrogate, "remove", end_late)
     moving = threading.Thread(target=session.move, args=("b",))
     moving.start()
     try:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from client.moves.history import History
-from client.moves.replicas import Replicas
+from client.moves.mover import Mover
 from client.moves.routes import CACHE, MoveRecord, Route
 from client.places.surrogate import Surrogate
 from client.platform.settings import HOME
@@ -58,18 +58,18 @@ def test_a_hand_over_is_asked_for_while_the_links_are_made(
     runner = carried.runner()
     runner.move("a")
     asked = threading.Event()
-    hand_over, connect = Surrogate.hand_over, Replicas._connect
+    hand_over, connect = Surrogate.hand_over, Mover._connect
 
     def asking(giver: Surrogate) -> HandoverState:
         asked.set()
         return hand_over(giver)
 
-    def connecting(replicas: Replicas, surrogate: str) -> tuple[Link, Link]:
+    def connecting(replicas: Mover, surrogate: str) -> tuple[Link, Link]:
         assert asked.wait(10)
         return connect(replicas, surrogate)
 
     monkeypatch.setattr(Surrogate, "hand_over", asking)
-    monkeypatch.setattr(Replicas, "_connect", connecting)
+    monkeypatch.setattr(Mover, "_connect", connecting)
     assert runner.move("b", route=Route.HANDOVER).route is Route.HANDOVER
 
 
@@ -173,7 +173,7 @@ def test_a_move_takes_the_route_that_is_predicted_to_be_the_fastest(carried: Wor
         ("a", Route.REPLAY),
         ("b", brought.route),
     ]
-    assert made[1].seconds == brought.joined_seconds
+    assert made[1].seconds == brought.seconds
     with pytest.raises(NotFoundError):
         runner.plan("nowhere")
 

@@ -7,9 +7,11 @@ import http.client
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 import pytest
 
+from client.moves.mover import Mover
 from client.moves.replicas import Replicas
 from client.moves.routes import Route
 from client.places.surrogate import Surrogate
@@ -156,14 +158,14 @@ def test_a_surrogate_that_vanishes_while_one_moves_there_costs_no_operation(
 ) -> None:
     runner = impatient(carried)
     runner.move("a")
-    true = Replicas._await_running
+    true = Mover._await
 
-    def vanish(self: Replicas, *args: object) -> object:
-        status = true(self, *args)  # type: ignore[arg-type]
+    def vanish(self: Mover, *args: Any, **how: Any) -> object:
+        status = true(self, *args, **how)
         carried.spots["b"].crash()
         return status
 
-    monkeypatch.setattr(Replicas, "_await_running", vanish)
+    monkeypatch.setattr(Mover, "_await", vanish)
     with load(carried, runner):
         with pytest.raises(UnavailableError):
             runner.move("b", route=Route.REPLAY)

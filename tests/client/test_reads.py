@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from client.moves.history import History
+from client.moves.mover import Went
 from client.moves.planner import Plan, Planner
 from client.moves.routes import Prediction, Route, Situation
 from client.platform.settings import HOME, ClientSettings, Policy
@@ -26,7 +27,7 @@ from images import ContractSpec
 from replay import Operation, Response
 from replay.adapters import http
 from satchel.errors import NotFoundError
-from satchel.ids import OperationNumber
+from satchel.ids import OperationNumber, ReplicaId
 from tests.client.places import Places
 from tests.client.replicas import InProcess, silence
 from tests.client.world import World, post
@@ -281,7 +282,7 @@ def test_a_move_of_a_stateless_service_is_remembered_with_its_first_read(tmp_pat
     route = Prediction(Route.REPLAY, 7.0, {"media": 1000}, "the request")
     feed = session.add(InProcess("a", stateful=False, slow=0.05), START)
     plan = Plan("a", now, [route])
-    planner.note(plan, route, asked=0.0, replayed=0, replaying=0.0, seconds=2.0)
+    planner.note(plan, route, Went("a", ReplicaId("a"), Route.REPLAY, 2.0))
     history = History.of(tmp_path, "try")
     assert history.moves() == []
     call(session, "get")

@@ -17,6 +17,7 @@ from client import Runner
 from client.arrival import Arrival
 from client.fronts.proxy import Proxy
 from client.moves.history import History
+from client.moves.mover import Mover
 from client.moves.replicas import Replicas
 from client.moves.sources import media_app
 from client.places.surrogate import Surrogate
@@ -543,10 +544,10 @@ def test_an_interrupt_in_the_middle_of_a_move_leaves_nothing(
 ) -> None:
     runner = carried.runner()
 
-    def interrupted(*_: object) -> object:
+    def interrupted(*_: object, **_how: bool) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Replicas, "_await_running", interrupted)
+    monkeypatch.setattr(Mover, "_await", interrupted)
     with pytest.raises(KeyboardInterrupt):
         runner.move("a")
     assert carried.spots["a"].replicas() == []

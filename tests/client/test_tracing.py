@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from client.moves.replicas import AWAIT_RUNNING, WAITING
+from client.moves.mover import AWAIT_RUNNING, WAITING
 from client.moves.routes import Route
 from client.moves.tracing import CLIENT, ClockOffset, HostSpans, MoveTrace, chrome, unexplained
 from satchel.spans import SPANS_KEPT, Span, Spans, process_began
