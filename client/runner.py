@@ -46,7 +46,7 @@ from client.session.parking import SessionParking
 from client.session.reads import read_only
 from client.session.session import Session
 from client.session.shutdown import Shutdown, UnsentOperations
-from client.state.last_seen import LastSeen, LastSeenStore, require_latest
+from client.state.last_seen import NOTHING_SEEN, LastSeen, LastSeenStore, require_latest
 from client.state.log_keys import LogKeys
 from client.state.savings import Savings
 from images import Manifest
@@ -101,7 +101,7 @@ class Runner:
         self.service = check_name(service, "service")
         self.media = media
         self._keys = LogKeys(settings.state / "log-keys")
-        self._latest = LastSeenStore(settings.state / "latest")
+        self._latest = LastSeenStore(settings.state / "latest", LastSeen.decode)
         self.here = SurrogatesHere(settings, settings.run / f"{service}.here")
         self._links = Links(settings.run / "l" / service, reached=self.here.reached)
         self._power = Power(settings.later_waits)
@@ -430,7 +430,7 @@ class Runner:
         accepted: OwnerOverrides,
     ) -> None:
         """What home has counts; without home, nothing older than what was known here."""
-        known = self._latest.get(self.service)
+        known = self._latest.get(self.service) or NOTHING_SEEN
         if home is None and accepted.older != manifest.id:
             require_latest(known, manifest, last, timestamp_now())
             known = replace(known, last=last).with_checkpoint(manifest)
@@ -442,7 +442,8 @@ class Runner:
         """Of a session that has started; never fails."""
         if self._started:
             try:
-                known = replace(self._latest.get(self.service), last=session.journal.last)
+                known = self._latest.get(self.service) or NOTHING_SEEN
+                known = replace(known, last=session.journal.last)
                 self._latest.put(self.service, known.with_checkpoint(self.manifest))
             except OSError as error:
                 logger.warning("%s: an older state will not be noticed: %s", self.service, error)

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from client.carry.delta_shipper import DeltaShipper
-from client.carry.medium import MediumCopy
+from client.medium.copies import MediumCopy
 from client.medium.fetching import refresh_folder
 from client.places.home import Home
 from client.platform.settings import HOME, ClientSettings
 from client.session.checkpoints import OwnerOverrides, verified
-from client.state.last_seen import KnownCopy, LatestCopies
+from client.state.last_seen import KnownCopy, LastSeenStore, require_newest
 from images import Manifest
 from media import Media, SignedManifest
 from satchel.errors import SatchelError, UnavailableError
@@ -49,7 +49,7 @@ class MachineCopies:
         self._home = home
         self._bulk = bulk
         self._signers = settings.allowed_signers
-        self._known = LatestCopies(settings.state / "latest-copies")
+        self._known = LastSeenStore(settings.state / "latest-copies", KnownCopy.decode)
         self._medium: MediumCopy | None = None
         self._accepted: SignedManifest | None = None
         if media is not None:
@@ -69,7 +69,7 @@ class MachineCopies:
         assert self._medium is not None
         self._medium.require_all_of_it(self._signers, accepted=accepted.part)
         copy = self._medium.signed(self._signers)
-        self._known.require(self._service, copy.manifest, accepted.older)
+        require_newest(self._known.get(self._service), copy.manifest, accepted.older)
         self._accepted = copy if accepted.older == copy.manifest.id else None
         return copy.manifest
 

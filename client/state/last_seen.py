@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, Self, TypeVar
 
 from client.state.kept import save
 from images import Manifest
@@ -37,8 +39,40 @@ class LastSeen:
             return self
         return replace(self, epoch=manifest.epoch, digest=manifest.digest)
 
+    @classmethod
+    def decode(cls, data: bytes) -> Self | None:
+        """None for what is malformed."""
+        if (found := _KNOWN.fullmatch(data)) is None:
+            return None
+        last, epoch, digest = found.groups(default=b"")
+        return cls(OperationNumber(int(last)), int(epoch or 0), digest.decode())
 
-NOTHING = LastSeen(OperationNumber(0))
+    def encode(self) -> bytes:
+        text = f"{self.last} {self.epoch} {self.digest}" if self.epoch else f"{self.last}"
+        return f"{text}\n".encode()
+
+
+NOTHING_SEEN = LastSeen(OperationNumber(0))
+
+
+@dataclass(frozen=True)
+class KnownCopy:
+    """The newest state of a carried service that home has signed, as this client has known it.
+
+    led_on: whether home's machine has led since then, so that home has a later state
+    """
+
+    checkpoint: CheckpointId
+    led_on: bool
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self | None:
+        """None for what is malformed."""
+        found = _COPY.fullmatch(data)
+        return cls(CheckpointId(found[1].decode()), bool(found[2])) if found else None
+
+    def encode(self) -> bytes:
+        return self.checkpoint.encode() + (b"+\n" if self.led_on else b"\n")
 
 
 class StateOlder(ConflictError):
@@ -91,58 +125,15 @@ def _of_another_line(known: LastSeen, manifest: Manifest) -> bool:
     return fresh.epoch == known.epoch + 1 and fresh.previous != known.digest
 
 
-def _read(path: Path, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-    """What a file has; None where it is missing or damaged, which is logged. Raises OSError."""
-    try:
-        found = pattern.fullmatch(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    if found is None:
-        logger.warning("%s is damaged: an older state is not noticed", path)
-    return found
-
-
-@dataclass(frozen=True)
-class KnownCopy:
-    """The newest state of a carried service that home has signed, as this client has known it.
-
-    led_on: whether home's machine has led since then, so that home has a later state
+def require_newest(known: KnownCopy | None, copy: Manifest, accepted: str) -> None:
+    """For a session of a carried service without home: nothing older than what was known here.
+    accepted: the id of a checkpoint with which the person goes on all the same. Raises StateOlder.
     """
-
-    checkpoint: CheckpointId
-    led_on: bool
-
-
-class LatestCopies:
-    """A folder with one file for each carried service: the checkpoint, `+` where home's machine has
-    led since, and a line feed. As LastSeenStore otherwise."""
-
-    def __init__(self, folder: Path) -> None:
-        """`folder` need not exist."""
-        self._folder = folder
-
-    def get(self, service: str) -> KnownCopy | None:
-        """What is known; None where nothing is. Raises OSError."""
-        found = _read(self._folder / service, _COPY)
-        if found is None:
-            return None
-        return KnownCopy(CheckpointId(found[1].decode()), bool(found[2]))
-
-    def put(self, service: str, copy: KnownCopy) -> None:
-        """Durable on return. Raises OSError."""
-        if copy != self.get(service):
-            data = copy.checkpoint.encode() + (b"+\n" if copy.led_on else b"\n")
-            save(self._folder / service, data)
-
-    def require(self, service: str, copy: Manifest, accepted: str) -> None:
-        """Without home: nothing older than what was known here. accepted: the id of a checkpoint
-        with which the person goes on all the same. Raises StateOlder, OSError."""
-        known = self.get(service)
-        if accepted == copy.id:
-            return
-        if why := _expired(copy, timestamp_now()) or _not_newest(known, copy):
-            what = f"the medium has an older state of {service}, of {copy.created}"
-            raise StateOlder(service, copy.id, what, why)
+    if accepted == copy.id:
+        return
+    if why := _expired(copy, timestamp_now()) or _not_newest(known, copy):
+        what = f"the medium has an older state of {copy.service}, of {copy.created}"
+        raise StateOlder(copy.service, copy.id, what, why)
 
 
 def _not_newest(known: KnownCopy | None, copy: Manifest) -> str:
@@ -152,24 +143,31 @@ def _not_newest(known: KnownCopy | None, copy: Manifest) -> str:
     return "home's machine was used after that" if known and known.led_on else ""
 
 
-class LastSeenStore:
+Known = TypeVar("Known", bound=LastSeen | KnownCopy)
+
+
+class LastSeenStore(Generic[Known]):
     """A folder with one file for each service. Losing it costs the warning about an older state,
     and nothing else. Not thread-safe."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder` need not exist."""
+    def __init__(self, folder: Path, decode: Callable[[bytes], Known | None]) -> None:
+        """`folder` need not exist. decode: of a file's bytes"""
         self._folder = folder
+        self._decode = decode
 
-    def get(self, service: str) -> LastSeen:
-        """Raises OSError."""
-        found = _read(self._folder / service, _KNOWN)
-        if found is None:
-            return NOTHING
-        last, epoch, digest = found.groups(default=b"")
-        return LastSeen(OperationNumber(int(last)), int(epoch or 0), digest.decode())
+    def get(self, service: str) -> Known | None:
+        """None where nothing is known, or where the file is damaged, which is logged. Raises
+        OSError."""
+        path = self._folder / service
+        try:
+            known = self._decode(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        if known is None:
+            logger.warning("%s is damaged: an older state is not noticed", path)
+        return known
 
-    def put(self, service: str, known: LastSeen) -> None:
+    def put(self, service: str, known: Known) -> None:
         """Durable on return. Raises OSError."""
         if known != self.get(service):
-            text = f"{known.last} {known.epoch} {known.digest}" if known.epoch else f"{known.last}"
-            save(self._folder / service, f"{text}\n".encode())
+            save(self._folder / service, known.encode())

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from client.state.last_seen import (
-    NOTHING,
+    NOTHING_SEEN,
     KnownCopy,
     LastSeen,
     LastSeenStore,
-    LatestCopies,
     StateOlder,
     require_latest,
+    require_newest,
 )
 from client.state.log_keys import LogKeys
 from images import Freshness, Manifest
@@ -27,12 +27,14 @@ KEY = bytes(range(32))
 
 
 def test_golden_bytes(tmp_path: Path) -> None:
-    LastSeenStore(tmp_path / "latest").put("speech", LastSeen(OperationNumber(157), 12, "5f" * 32))
+    LastSeenStore(tmp_path / "latest", LastSeen.decode).put(
+        "speech", LastSeen(OperationNumber(157), 12, "5f" * 32)
+    )
     content = b"157 12 " + b"5f" * 32 + b"\n"
     assert (tmp_path / "latest" / "speech").read_bytes() == content
-    LastSeenStore(tmp_path / "latest").put("notes", LastSeen(OperationNumber(157)))
+    LastSeenStore(tmp_path / "latest", LastSeen.decode).put("notes", LastSeen(OperationNumber(157)))
     assert (tmp_path / "latest" / "notes").read_bytes() == bytes.fromhex("31 35 37 0a")
-    copies = LatestCopies(tmp_path / "copies")
+    copies = LastSeenStore(tmp_path / "copies", KnownCopy.decode)
     copies.put("kept", KnownCopy(CheckpointId("0f3c9a5be1d27c44"), led_on=True))
     assert (tmp_path / "copies" / "kept").read_bytes() == b"0f3c9a5be1d27c44+\n"
     copies.put("kept", KnownCopy(CheckpointId("0f3c9a5be1d27c44"), led_on=False))
@@ -46,13 +48,13 @@ def test_golden_bytes(tmp_path: Path) -> None:
 
 
 def test_the_newest_is_known(tmp_path: Path) -> None:
-    latest = LastSeenStore(tmp_path / "latest")
-    assert latest.get("notes") == NOTHING
+    latest = LastSeenStore(tmp_path / "latest", LastSeen.decode)
+    assert latest.get("notes") is None
     for number in (5, 7, 7, 3):
         known = LastSeen(OperationNumber(number), 2 * number, f"{number:064x}")
         latest.put("notes", known)
         assert latest.get("notes") == known
-    assert latest.get("speech") == NOTHING
+    assert latest.get("speech") is None
 
 
 def manifest(created: str, *, days: int = 0, before: Manifest | None = None) -> Manifest:
@@ -66,26 +68,25 @@ LAST = OperationNumber(7)
 
 def test_a_checkpoint_that_has_expired_is_refused() -> None:
     checkpoint = manifest(DAYS[0], days=10)
-    require_latest(NOTHING, checkpoint, LAST, DAYS[10])
+    require_latest(NOTHING_SEEN, checkpoint, LAST, DAYS[10])
     with pytest.raises(StateOlder, match="has expired"):
-        require_latest(NOTHING, checkpoint, LAST, DAYS[11])
-    require_latest(NOTHING, manifest(DAYS[0]), LAST, DAYS[27])  # it never does
-    require_latest(NOTHING, plain(), LAST, DAYS[27])
+        require_latest(NOTHING_SEEN, checkpoint, LAST, DAYS[11])
+    require_latest(NOTHING_SEEN, manifest(DAYS[0]), LAST, DAYS[27])  # it never does
+    require_latest(NOTHING_SEEN, plain(), LAST, DAYS[27])
 
 
 def test_a_checkpoint_without_an_end_expires_as_well() -> None:
     """It is of version 2 or 3, and was made on the second of January."""
-    require_latest(NOTHING, plain(), LAST, "2026-07-01T00:00:00.000000+00:00")
+    require_latest(NOTHING_SEEN, plain(), LAST, "2026-07-01T00:00:00.000000+00:00")
     with pytest.raises(StateOlder, match="has expired"):
-        require_latest(NOTHING, plain(), LAST, "2026-07-02T00:00:00.000000+00:00")
+        require_latest(NOTHING_SEEN, plain(), LAST, "2026-07-02T00:00:00.000000+00:00")
 
 
-def test_a_copy_of_a_carried_service_expires_as_well(tmp_path: Path) -> None:
+def test_a_copy_of_a_carried_service_expires_as_well() -> None:
     old = manifest("2020-01-01T00:00:00.000000+00:00", days=10)
-    copies = LatestCopies(tmp_path)
-    copies.require("kept", old, old.id)
+    require_newest(None, old, old.id)
     with pytest.raises(StateOlder, match="it was good until 2020-01-11"):
-        copies.require("kept", old, "")
+        require_newest(None, old, "")
 
 
 def test_another_line_of_checkpoints_is_refused() -> None:
@@ -110,9 +111,9 @@ DAMAGED = [b"", b"7", b"-7\n", b"7\n7\n", b"1" * 20 + b"\n", b"\xff\n", b"7 1\n"
 @pytest.mark.parametrize("damaged", DAMAGED)
 def test_what_is_damaged_is_not_there(tmp_path: Path, damaged: bytes) -> None:
     (tmp_path / "notes").write_bytes(damaged)
-    assert LastSeenStore(tmp_path).get("notes") == NOTHING
+    assert LastSeenStore(tmp_path, LastSeen.decode).get("notes") is None
     assert LogKeys(tmp_path).get("notes") is None
-    assert LatestCopies(tmp_path).get("notes") is None
+    assert LastSeenStore(tmp_path, KnownCopy.decode).get("notes") is None
 
 
 def test_the_key_of_an_earlier_version_is_read(tmp_path: Path) -> None:
