@@ -6,8 +6,8 @@
 - control: the socket on which `satchel status`, `move`, `call` and `stop` reach a running session;
   page: what its web page shows; roaming: it goes along with its person;
   arrival: it comes to the surrogate that the person named
-- runner: a session from its start to its end, and its moves; carry: that of a carried service,
-  whose one replica leads
+- service: a session from its start to its end, and its moves
+- contracts: who executes, of a replayed and of a carried service; streams: what is around a leader
 - medium: the stick in the person's hand, while sessions use it
 - moves: replicas at surrogates: which one, by which route; fronts: local ports on which unmodified
   programs use a service; shares: mounts
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from client.platform.activity_gate import ActivityGate
     from client.platform.settings import ClientSettings
     from client.platform.shaper import PathRate
-    from client.runner import Runner
+    from client.service import ServiceSession
     from client.session.journal import Journal
     from client.session.session import Session
 else:
@@ -41,7 +41,7 @@ __all__ = [
     "ClientSettings",
     "Journal",
     "PathRate",
-    "Runner",
+    "ServiceSession",
     "Session",
     "Surrogate",
     "TcpPort",

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Protocol
 
-from client.platform.settings import HOME, ClientSettings
+from client.platform.settings import HOME
+from client.service import ServiceSession
 from satchel.errors import SatchelError, UnavailableError
 
 logger = logging.getLogger(__name__)
@@ -21,24 +21,11 @@ AGAIN_SECONDS = 30.0
 """From an attempt that failed to the next one."""
 
 
-class Movable(Protocol):
-    """A session of either kind."""
-
-    settings: ClientSettings
-    service: str
-
-    @property
-    def ending(self) -> bool: ...
-    @property
-    def leader(self) -> str: ...
-    def move(self, surrogate: str) -> object: ...
-
-
 class Arrival:
     """The attempts to move one session to one surrogate. `begin`, then `close`."""
 
-    def __init__(self, runner: Movable, surrogate: str) -> None:
-        self._runner = runner
+    def __init__(self, session: ServiceSession, surrogate: str) -> None:
+        self._session = session
         self._surrogate = surrogate
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._retry, name="arrival", daemon=True)
@@ -47,38 +34,38 @@ class Arrival:
         """Move the session there. If the surrogate does not answer but home does, log that and try
         again from time to time. Raises SatchelError otherwise, unless the session is ending."""
         try:
-            self._runner.move(self._surrogate)
+            self._session.move(self._surrogate)
         except UnavailableError as error:
-            if self._runner.ending:
+            if self._session.ending:
                 return
-            if self._runner.leader != HOME:
+            if self._session.leader != HOME:
                 raise
             logger.warning(
                 "%s; %s continues with home, and %s is tried again every %.0f s",
                 error,
-                self._runner.service,
+                self._session.service,
                 self._surrogate,
                 AGAIN_SECONDS,
             )
             self._thread.start()
         except SatchelError:
-            if not self._runner.ending:
+            if not self._session.ending:
                 raise
 
     def close(self) -> None:
-        """Try no more. Settle the runner before: that ends a move that is under way."""
+        """Try no more. Settle the session before: that ends a move that is under way."""
         self._closing.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     def _retry(self) -> None:
         while not self._closing.wait(AGAIN_SECONDS):
-            if self._runner.ending or self._runner.leader in self._runner.settings.surrogates:
+            if self._session.ending or self._session.leader in self._session.settings.surrogates:
                 return  # the person, or the session by itself, moved elsewhere meanwhile
             try:
-                self._runner.move(self._surrogate)
+                self._session.move(self._surrogate)
             except SatchelError as error:
                 logger.info("%s: %s", self._surrogate, error)
                 continue
-            logger.warning("%s is at %s now", self._runner.service, self._surrogate)
+            logger.warning("%s is at %s now", self._session.service, self._surrogate)
             return

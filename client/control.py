@@ -10,50 +10,49 @@ from typing import Any
 
 import flask
 
-from client.fronts import Front
 from client.moves.routes import Route
-from client.runner import Runner
+from client.service import ServiceSession
 from satchel.errors import UsageError
 from wire import install_errors, query, serve_description
 
 
-def control_app(runner: Runner, front: Front, stop: queue.SimpleQueue[None]) -> flask.Flask:
+def control_app(session: ServiceSession, stop: queue.SimpleQueue[None]) -> flask.Flask:
     """The application behind the control socket; when it is asked to end, `stop` is told."""
     app = flask.Flask("satchel-control", static_folder=None)
     install_errors(app)
     serve_description(app, "Satchel session")
-    app.register_blueprint(_moves(runner))
+    app.register_blueprint(_moves(session))
 
     @app.get("/v1/status")
     def status() -> Any:
         """What `satchel status` shows."""
-        return runner.status() | {"port": front.port, "url": front.url}
+        return session.status()
 
     @app.get("/v1/tally")
     def tally() -> Any:
         """How many operations were answered, by whom, in how long; asks no surrogate."""
-        session = runner.session
+        use = session.contract.use()
         return {
-            "under_way": session.operations.under_way,
-            "answered": session.tally.answered,
-            "answered_seconds": session.tally.answered_seconds,
-            "first_responses": dict(session.tally.first_responses),
+            "under_way": use.under_way,
+            "answered": use.exchanges,
+            "answered_seconds": use.seconds,
+            "first_responses": use.firsts,
         }
 
     @app.get("/v1/plan")
     @query(at=str)
     def plan() -> Any:
         """The routes there, or to every other surrogate; asks each what it can run."""
-        surrogates = flask.request.args.getlist("at") or runner.elsewhere()
-        plans = [runner.plan(name).to_json() for name in surrogates]
-        hosts = [asdict(fit) | {"says": str(fit)} for fit in runner.fits(surrogates)]
+        surrogates = flask.request.args.getlist("at") or session.elsewhere()
+        plans = [session.plan(name).to_json() for name in surrogates]
+        hosts = [asdict(fit) | {"says": str(fit)} for fit in session.fits(surrogates)]
         return {"plans": [plan | {"host": host} for plan, host in zip(plans, hosts, strict=True)]}
 
     @app.post("/v1/stop")
     def end() -> Any:
         """End the session; answers what home has not yet, once it had time to take it."""
         try:
-            unsent = runner.settle()
+            unsent = session.settle()
         finally:
             stop.put(None)
         return {"unsent": asdict(unsent) if unsent else None}
@@ -61,7 +60,7 @@ def control_app(runner: Runner, front: Front, stop: queue.SimpleQueue[None]) -> 
     return app
 
 
-def _moves(runner: Runner) -> flask.Blueprint:
+def _moves(session: ServiceSession) -> flask.Blueprint:
     routes = flask.Blueprint("moves", __name__)
     moving = _ProgressReport()
 
@@ -86,13 +85,13 @@ def _moves(runner: Runner) -> flask.Blueprint:
             )
         way = routes[route] if route else None
         try:
-            brought = runner.move(
+            went = session.move(
                 surrogate, use_media=use_media, route=way, progress=moving, traced=traced
             )
         finally:
             moving(0, 0)
-        told = {"trace": runner.trace.to_json()} if traced else {}
-        return brought.to_json() | told
+        told = {"trace": session.trace.to_json()} if traced else {}
+        return went.to_json() | told
 
     @routes.get("/v1/move")
     def how_far() -> Any:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from client.carry import CarryRunner
-from client.runner import Runner
+from client.service import ServiceSession
 from client.shares import mount_rows
 from wire import CachedView, View
 
@@ -66,23 +65,21 @@ SESSION = (
 class SessionView:
     """Makes a View of a session, for its page."""
 
-    def __init__(self, runner: Runner | CarryRunner) -> None:
-        self._runner = runner
+    def __init__(self, session: ServiceSession) -> None:
+        self._session = session
         self._routes = CachedView(self._plan, PLAN_SECONDS)
 
     def __call__(self) -> View:
         """A View. One thread at a time. Raises what the session's status and plans raise."""
         shares = [
             row | {"behind_bytes": row["bytes"], "since_seconds": row["seconds"]}
-            for row in mount_rows(self._runner.settings)
+            for row in mount_rows(self._session.settings)
         ]
-        return session_view(self._runner.status(), self._routes(), shares)
+        return session_view(self._session.status(), self._routes(), shares)
 
     def _plan(self) -> list[dict[str, Any]]:
-        """A row for each route; a carried service has one only, which nobody predicts."""
-        if not isinstance(self._runner, Runner):
-            return []
-        plans = [self._runner.plan(name).to_json() for name in self._runner.elsewhere()]
+        """A row for each route."""
+        plans = [self._session.plan(name).to_json() for name in self._session.elsewhere()]
         return [
             {"surrogate": plan["surrogate"]} | route | {"predicted_seconds": route["seconds"]}
             for plan in plans
@@ -123,7 +120,7 @@ def session_view(
             {"title": "Replicas", "columns": REPLICA_COLUMNS, "rows": rows},
             *met,
             *(here if maps else ()),
-            *(there if "contract" not in status else ()),
+            *there,
             {"title": "Log", "facts": {key: told[key] for key in LOG if key in told}},
             {"title": "Medium", "facts": {key: told[key] for key in MEDIUM if key in told}},
             {"title": "Shares mounted here", "columns": SHARE_COLUMNS, "rows": shares},

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from client.moves.routes import Prediction
 from client.platform.settings import HOME
 from client.platform.signal_quality import SignalQuality, signal_dbm
-from client.runner import Runner
+from client.service import ServiceSession
 from satchel.errors import SatchelError
 from wire import Peer, RouteWatch, round_trip
 
@@ -73,17 +73,19 @@ def worth(
     operations: float,
     route: Prediction,
     allowed: int,
+    held: float = 0.0,
 ) -> MoveOffer | None:
     """The offer, or None for what is not worth it.
 
     here, there: round trips in seconds to who answers now, and to the surrogate; here is None
-    where nobody answers, and then any surrogate is worth it. allowed: bytes
+    where nobody answers, and then any surrogate is worth it. allowed: bytes; held: seconds for
+    which programs wait meanwhile
     """
     fetched = sum(route.bytes.values())
     saved = HORIZON_SECONDS if here is None else here - there
     if fetched > allowed or route.seconds > HORIZON_SECONDS:
         return None
-    if saved < LEAST_SAVED_SECONDS or saved * operations < LEAST_GAIN_SECONDS:
+    if saved < LEAST_SAVED_SECONDS or saved * operations < LEAST_GAIN_SECONDS + held:
         return None
     return MoveOffer(surrogate, saved, fetched, route.seconds)
 
@@ -91,11 +93,11 @@ def worth(
 class RoamingAgent:
     """Of one session that has started. `start`, then `close`; its thread moves the session."""
 
-    def __init__(self, runner: Runner, tell: Callable[[str], None]) -> None:
+    def __init__(self, session: ServiceSession, tell: Callable[[str], None]) -> None:
         """tell: told in one line, for the person, what is offered or done; returns soon"""
-        self._runner = runner
+        self._session = session
         self._tell = tell
-        self._settings = runner.settings
+        self._settings = session.settings
         self._began = time.monotonic()
         self._closing, self._attention = threading.Event(), threading.Event()
         self._failed: dict[str, float] = {}
@@ -123,10 +125,10 @@ class RoamingAgent:
         called = False
         while not self._closing.is_set():
             try:
-                if called or not self._runner.parked:
+                if called or not self._session.parked:
                     self._look()
             except SatchelError as error:
-                if self._runner.ending:
+                if self._session.ending:
                     return
                 logger.info("roaming: %s", error)
             called = self._attention.wait(SCAN_SECONDS)
@@ -148,7 +150,7 @@ class RoamingAgent:
             self._move(offer)
 
     def _round_trips(self) -> dict[str, float | None]:
-        reached, known = self._runner.here.reached, self._settings.surrogates
+        reached, known = self._session.here.reached, self._settings.surrogates
         peers: dict[str, Peer] = {name: reached(peer) for name, peer in known.items()}
         if self._settings.home.destination:
             peers[HOME] = self._settings.home
@@ -157,20 +159,21 @@ class RoamingAgent:
 
     def _here(self) -> str | None:
         """The surrogate with a replica, if there is one."""
-        there = set(self._settings.surrogates) - set(self._runner.elsewhere())
+        there = set(self._settings.surrogates) - set(self._session.elsewhere())
         return min(there, default=None)
 
     def _best(self, here: str | None, trips: Mapping[str, float | None]) -> MoveOffer | None:
         """The nearest that is worth it."""
         now = trips.get(here) if here else None
         now = trips.get(HOME) if now is None else now
-        session, seconds = self._runner.session, time.monotonic() - self._began
-        operations = expected_operations(session.tally.answered, seconds)
+        exchanges, seconds = self._session.contract.use().exchanges, time.monotonic() - self._began
+        operations = expected_operations(exchanges, seconds)
         for name, there in _nearest(trips, here):
             if time.monotonic() - self._failed.get(name, float("-inf")) < AGAIN_SECONDS:
                 continue
-            route = self._runner.plan(name).of(None)
-            if route is None:
+            held = self._session.contract.held_seconds(name)
+            route = None if held is None else self._session.plan(name).of(None)
+            if held is None or route is None:
                 continue
             found = worth(
                 name,
@@ -179,6 +182,7 @@ class RoamingAgent:
                 operations=operations,
                 route=route,
                 allowed=self._settings.auto_mib << 20,
+                held=held,
             )
             if found:
                 return found
@@ -187,16 +191,16 @@ class RoamingAgent:
     def _ask(self, offer: MoveOffer) -> None:
         if offer.surrogate != self._offered:
             self._offered = offer.surrogate
-            command = f"satchel move {self._runner.service} --to {offer.surrogate}"
+            command = f"satchel move {self._session.service} --to {offer.surrogate}"
             self._tell(f"{_said(offer)}: `{command}`")
 
     def _move(self, offer: MoveOffer) -> None:
         self._tell(f"going there: {_said(offer)}")
         try:
-            brought = self._runner.move(offer.surrogate)
+            brought = self._session.move(offer.surrogate)
         except SatchelError as error:
             self._failed[offer.surrogate] = time.monotonic()
-            if not self._runner.ending:
+            if not self._session.ending:
                 self._tell(f"{offer.surrogate} is no good now: {error}")
             return
         self._gone_ahead = None
@@ -208,7 +212,7 @@ class RoamingAgent:
             return
         self._gone_ahead = here
         others = [name for name, _ in _nearest(trips, here)]
-        ahead = self._runner.go_ahead(here, others[0] if others else None)
+        ahead = self._session.go_ahead(here, others[0] if others else None)
         self._tell(f"leaving {here}: {why}" + (f"; {ahead} gets what is needed" if ahead else ""))
 
 

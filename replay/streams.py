@@ -98,7 +98,7 @@ class _Stream:
 class StreamCounts:
     """What a relay has done so far. quiet_seconds: since bytes last went either way. carried: there
     is a carrier; attached: and the guest has greeted over it. refused: connections that a guard
-    did not let through."""
+    did not let through. turns: how often a guest has spoken after a program did."""
 
     open: int
     opened: int
@@ -109,6 +109,7 @@ class StreamCounts:
     quiet_seconds: float
     carried: bool
     attached: bool
+    turns: int
 
 
 class StreamRelay:
@@ -135,6 +136,7 @@ class StreamRelay:
         self._outgoing = bytearray()
         self._greeted = False
         self._opened = self._resets = self._refusals = self._sent = self._received = 0
+        self._turns, self._asked = 0, False
         self._moved = time.monotonic()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=f"streams-{name}", daemon=True)
@@ -178,6 +180,7 @@ class StreamRelay:
             quiet_seconds=time.monotonic() - self._moved,
             carried=self._carrier is not None,
             attached=self._greeted,
+            turns=self._turns,
         )
 
     def close(self) -> None:
@@ -378,6 +381,7 @@ class StreamRelay:
         new = payload[stream.received - position :]
         stream.received = end
         self._received += len(new)
+        self._turns, self._asked = self._turns + self._asked, False
         if stream.guard:
             new = stream.guard.to_program(new)
         self._moved = time.monotonic()
@@ -566,6 +570,7 @@ class StreamRelay:
             self._outgoing += encode(StreamRecord.DATA, number, stream.sent, piece)
             stream.sent += len(piece)
             self._sent += len(piece)
+            self._asked = True
             self._moved = time.monotonic()
         elif stream.local_ended and not stream.end_sent and stream.sent == stream.produced:
             self._outgoing += encode(StreamRecord.END, number, stream.sent)

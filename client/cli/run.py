@@ -13,21 +13,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
-import flask
 
 from client.arrival import Arrival
-from client.carry import CarryRunner
-from client.carry.control import carry_control
 from client.cli.livemap import live
 from client.control import control_app
-from client.fronts import Front, desktop_port, open_front
-from client.fronts.origin import ServiceOrigin
-from client.fronts.ports import LocalPort, only_local
+from client.fronts import Front, desktop_port
+from client.fronts.ports import LocalPort
 from client.page import SessionView
 from client.platform.running import control_socket, only_session
 from client.platform.settings import ClientSettings, Policy
 from client.roaming import RoamingAgent, roaming_told
-from client.runner import Runner, ServiceIsCarried
+from client.service import ServiceSession
 from client.session.checkpoints import OwnerOverrides
 from console import deaf_to_signals, json_option, ready, show, wait_for, web_option
 from satchel.readiness import allow_descriptors
@@ -122,74 +118,36 @@ def command(
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(only_session(settings, service))
-            start = _Start(take_over, OwnerOverrides(accept_log, accept_older, accept_part))
-            runner, app, fronts = _session(stack, settings, service, media, chosen, start, stop)
+            accepted = OwnerOverrides(accept_log, accept_older, accept_part)
+            session = ServiceSession(settings, service, media=media)
+            stack.callback(session.close)
+            session.start(take_over=take_over, accepted=accepted)
+            fronts = session.open_fronts(chosen)
             place = control_socket(settings, service)
+            app = control_app(session, stop)
             stack.enter_context(serve(app, place, threads=CONTROL_THREADS, max_body=MAX_BODY))
             if web is not None:
-                page = Page(SessionView(runner), web, desktop=_desktop(fronts))
+                page = Page(SessionView(session), web, desktop=_desktop(fronts))
                 stack.enter_context(page)
                 click.echo(f"web page: {page.link}", err=True)
             urls = [front.url for front in fronts]
             show({"service": service, "url": urls[0], "urls": urls}, as_json=as_json)
             ready()
-            stack.enter_context(live(runner.status))
+            stack.enter_context(live(session.status))
             if surrogate:
-                arrival = Arrival(runner, surrogate)
+                arrival = Arrival(session, surrogate)
                 stack.callback(arrival.close)
-                stack.callback(runner.settle)  # before: a move that is under way ends
+                stack.callback(session.settle)  # before: a move that is under way ends
                 arrival.begin()
-            stack.callback(runner.here.close)
-            runner.here.start(roaming_told(service), lambda: runner.parked)
-            if isinstance(runner, Runner):
-                roaming = RoamingAgent(runner, roaming_told(service))
-                stack.callback(roaming.close)
-                stack.callback(runner.settle)  # before: a move that is under way ends
-                roaming.start()
+            stack.callback(session.here.close)
+            session.here.start(roaming_told(service), lambda: session.parked)
+            roaming = RoamingAgent(session, roaming_told(service))
+            stack.callback(roaming.close)
+            stack.callback(session.settle)  # before: a move that is under way ends
+            roaming.start()
             wait_for(stop)
         finally:
             deaf_to_signals()
-
-
-@dataclasses.dataclass(frozen=True)
-class _Start:
-    """What a session begins with in spite of others, and of its medium."""
-
-    take_over: bool
-    accepted: OwnerOverrides
-
-
-def _session(
-    stack: contextlib.ExitStack,
-    settings: ClientSettings,
-    service: str,
-    media: Path | None,
-    chosen: list[LocalPort],
-    start: _Start,
-    stop: queue.SimpleQueue[None],
-) -> tuple[Runner | CarryRunner, flask.Flask, Sequence[Front]]:
-    """The session of the kind that the service's contract needs, what controls it, and where
-    programs reach it."""
-    runner = Runner(settings, service, media=media)
-    try:
-        runner.start(take_over=start.take_over, accepted=start.accepted)
-    except ServiceIsCarried:
-        runner.close()
-    except BaseException:
-        stack.callback(runner.close)
-        raise
-    else:
-        stack.callback(runner.close)
-        port = only_local(service, chosen)
-        origin = ServiceOrigin.of(service, settings.state)
-        front = open_front(runner.manifest.contract.adapter, runner.session, port, origin)
-        stack.callback(front.close)
-        return runner, control_app(runner, front, stop), [front]
-    carried = CarryRunner(settings, service, media=media)
-    stack.callback(carried.close)
-    carried.start(take_over=start.take_over, accepted=start.accepted)
-    fronts = carried.open_fronts(chosen)
-    return carried, carry_control(carried, fronts, stop), fronts
 
 
 def _desktop(fronts: Sequence[Front]) -> Callable[[], socket.socket] | None:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from client.fronts.desktop import DesktopFront
 from client.fronts.origin import ServiceOrigin
@@ -47,6 +47,13 @@ def open_front(
         known = ", ".join(sorted(FRONTS))
         raise UnsupportedError(f"there is no local port for {kind!r}", why=f"there are: {known}")
     return FRONTS[kind](session, port, origin)
+
+
+def port_row(front: Front) -> dict[str, Any]:
+    """What `satchel status` shows of it."""
+    kind = front.url.partition(":")[0]
+    port = front.served.port if isinstance(front, TcpPort) else None
+    return {"front": kind, "port": port, "local": front.port, "url": front.url}
 
 
 VNC_PORTS = range(5900, 5910)

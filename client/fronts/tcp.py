@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from typing import Any
 
 from client.fronts.origin import ServiceOrigin
 from client.fronts.requests import FrontRequests
@@ -51,15 +50,6 @@ class TcpPort:
         if served.front == "http":
             self.url += "/"
         self._acceptor.start()
-
-    def status(self) -> dict[str, Any]:
-        """What `satchel status` shows of it."""
-        return {
-            "front": self.served.front,
-            "port": self.served.port,
-            "local": self.port,
-            "url": self.url,
-        }
 
     def close(self) -> None:
         """Listen no more; streams that there are go on."""

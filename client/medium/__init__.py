@@ -3,6 +3,5 @@
 """The medium in the person's hand, while sessions use it.
 
 - plugged: it comes, and sessions of its services begin
-- copies: each state of a carried service comes onto it
 - trickle: newer checkpoints of a replayed service come onto it; fetching: from home
 """

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a replica at a surrogate begins with, and how the leader of a carried service hands over.
+"""The beginning of a replica at a surrogate, and the hand-over by a carried service's leader.
 
-A first freeze says what the machine is, and it goes on. At the new place a replica is made ready
-of that: its volumes, what is fetched ahead of it, its QEMU. Deltas follow, each since the one
+A first freeze gives the state of the machine, which continues. The new place prepares a replica of
+that state: volumes, prefetched blocks, QEMU. Deltas follow, each since the one
 before, as long as they get smaller. The last one is made of a machine that is held, and has the
-device state with which the new replica goes on. So the streams stand still for that one delta.
+device state with which the new replica continues. So the streams stand still for that one delta.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HOLD = "hold, last delta, resume"
 
 @dataclass(frozen=True)
 class Begin:
-    """What a replica is resumed from, and who handed it over. seconds: until that was there;
+    """The state that a replica is resumed from, and its giver. seconds: until it was there;
     paused_seconds: how long the machine stood still there for it; pages, touched: see
     HandoverState."""
 
@@ -57,7 +57,7 @@ class Begin:
 
 
 def begin_at_home(home: Home, allowed_signers: Path) -> Begin:
-    """Of a checkpoint that home takes now. Raises as home does, and AccessError."""
+    """Begin with a checkpoint that home takes now. Raises home's errors and AccessError."""
     began = time.monotonic()
     home.take_checkpoint()
     manifest = verified(home.service, *home.checkpoint(), HOME, allowed_signers)
@@ -65,8 +65,8 @@ def begin_at_home(home: Home, allowed_signers: Path) -> Begin:
 
 
 def begin_at(giver: Surrogate, checkpoint: Manifest, journal: Journal | None = None) -> Begin:
-    """Of a freeze of the machine there. checkpoint: which it was resumed from; journal: that of a
-    replayed service. Raises as the surrogate, and CheckpointDamaged."""
+    """Begin with a freeze of the machine there. checkpoint: the one it was resumed from; journal:
+    that of a replayed service. Raises the surrogate's errors and CheckpointDamaged."""
     began = time.monotonic()
     handed = giver.hand_over()
     manifest = handed_over(checkpoint, handed, journal)
@@ -84,8 +84,9 @@ def begin_at(giver: Surrogate, checkpoint: Manifest, journal: Journal | None = N
 def hand_over(
     leader: Place, place: Surrogate, tables: Mapping[str, TableRoot], steps: Steps
 ) -> dict[str, Any]:
-    """From the leader to a replica that stands by, which runs then. tables: since which deltas are.
-    Raises what either end raises; the leader goes on then, unless it is lost. What it took."""
+    """Let a replica that stands by continue in place of the leader. tables: the state before the
+    first delta. Return the fields of Went. After an error of either end the leader continues,
+    unless it is lost."""
     sizes: list[int] = []
     for _ in range(ROUNDS):
         offered = leader.delta(tables)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The replicas of one session at surrogates: how one is made there, and put away.
 
-Making one, in order: the links to the surrogate and, beside that, what it begins with; the medium
-and home offered to it over them, the request, the wait until it runs or stands by. Whatever goes
-wrong on the way, nothing of it is left, here or there.
+Making one takes, in order: the links to the surrogate and, beside that, the state that it begins
+with; the medium and home offered over these links; the request; the wait until it runs or stands
+by. A failure leaves nothing behind, here or there.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ STATUS_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Went:
-    """A move that was made: what it took. Bytes are by source.
+    """A move, with its times. Bytes are by source.
 
-    seconds: in all, and running_seconds until the machine ran; asked_seconds: until there was what
-    it begins with; paused_seconds: how long a machine stood still that was frozen for it.
-    replay_seconds: what executing operations again took, at the pace of the second half of them: in
+    seconds: in all, and running_seconds until the machine ran; asked_seconds: until the state was
+    there that it begins with; paused_seconds: how long a freeze stopped its machine.
+    replay_seconds: of operations executed again, at the pace of the second half of them: in
     the first half a machine waits for blocks. held_seconds: from the last freeze until the new
     leader ran, which stood still for blocks for stalled_seconds until then; deltas: bytes of each,
     in order.
@@ -86,8 +86,7 @@ class Went:
 
 @dataclass(frozen=True)
 class Made:
-    """A replica that runs or stands by, what it began with, and when that was asked for. status:
-    of then"""
+    """A replica that runs or stands by, its beginning, the request's moment, and its status."""
 
     place: Surrogate
     begin: Begin
@@ -96,11 +95,10 @@ class Made:
 
 
 class Mover:
-    """See the module. Whoever moves does it within `turn`, one at a time; `places` may be read by
-    anybody.
+    """Moves are made within `turn`, one at a time; any thread may read `places`.
 
     places: where one is, or is being made; trace: of the move that is made, or of the one before;
-    keys: those of surrogates, and which are banned
+    keys: those of surrogates, and which are banned; sources: the chunks offered to them
     """
 
     def __init__(
@@ -123,7 +121,7 @@ class Mover:
         self._service = service
         self._links = links
         self._home = home
-        self._sources = sources
+        self.sources = sources
         self._of_service = {"stateful": stateful, "early": early}
         self._lessons = Lessons(home if settings.teach else None)
         self._turn = threading.RLock()
@@ -132,7 +130,7 @@ class Mover:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Within it a move is made. Who led before is put away at its end and at the begin of the
-        next one, so whoever holds a lock over a change of the leader takes it within this."""
+        next one. A lock over a change of the leader is taken within this one."""
         with self._turn:
             self._put_away_left()
             try:
@@ -141,7 +139,7 @@ class Mover:
                 self._put_away_left()
 
     def leave(self, place: Place) -> None:
-        """Somebody else leads now. At a surrogate, whose end may take its time, it is put away at
+        """Another place leads now. At a surrogate, whose end may take its time, it is put away at
         the end of this turn, or by `tidy`; home's replica is ended now, before it may lead again.
         Never fails."""
         if isinstance(place, Surrogate):
@@ -173,7 +171,7 @@ class Mover:
     ) -> Made:
         """Make a replica there that runs or, with `standby`, waits for deltas. begin: called while
         links are made, or with `beside` unset after that; wanted: given the giver's name, raises
-        when the replica is not wanted any more. Raises what admission there raises,
+        when the replica is not wanted any more. Raises errors of admission there,
         SurrogateBanned, and UnavailableError when it does not come up."""
         steps, began = self.trace.steps(), time.monotonic()
         beginning = _beside(begin) if beside else None
@@ -204,7 +202,7 @@ class Mover:
         return Made(place, found, began, status)
 
     def left(self) -> Surrogate | None:
-        """A replica of a session that was killed, if one is there still, and goes on."""
+        """A replica of a killed session that still runs, if there is one."""
         for replica, where in self.leftovers.all():
             if where not in self._settings.surrogates:
                 continue
@@ -246,11 +244,11 @@ class Mover:
         self._lessons.send()
 
     def status(self) -> dict[str, dict[str, Any]]:
-        """What each surrogate says of its own; `error` where it does not answer."""
+        """The status by each surrogate; `error` where one does not answer."""
         return {name: _status(place) for name, place in dict(self.places).items()}
 
     def gather(self, *, home: bool) -> None:
-        """Have all say what they did for the move; `trace` has it then. home: it takes part."""
+        """Collect the spans of all hosts in `trace`. home: it takes part."""
         for name, place in dict(self.places).items():
             self.trace.gather(name, place.ask, "spans")
         if self._home and home:
@@ -280,7 +278,7 @@ class Mover:
             replica=CreateReplica.new_id(self._service),
             service=self._service,
             manifest=begin.manifest.to_json(),
-            sources=self._sources.offer(chunks, use_media=use_media, giver=giver),
+            sources=self.sources.offer(chunks, use_media=use_media, giver=giver),
             changed=begin.changed,
             pages=begin.pages,
             touched=begin.touched,
@@ -292,7 +290,7 @@ class Mover:
     def _await(
         self, place: Surrogate, wanted: Callable[[], None], *, standby: bool
     ) -> ReplicaStatus:
-        """Until it runs, or stands by and all has come that is fetched ahead of it."""
+        """Wait until it runs, or stands by and has everything that is fetched ahead of it."""
         standstill, state = Standstill(), "standby" if standby else "ready"
         wait = 0.0 if standby else WAIT_SECONDS
         while not standstill.at((status := place.status(wait=wait)).fetched_bytes):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -28,6 +29,7 @@ from client.places.home import Home
 from client.places.surrogate import Surrogate
 from client.platform.settings import HOME, ClientSettings
 from client.session.feed import FINAL, Feed, FeedState
+from client.session.journal import Journal
 from client.session.session import Session
 from images import Manifest
 from satchel.errors import SatchelError, StateError, UnavailableError
@@ -76,22 +78,83 @@ class Plan:
         }
 
 
+class Standing:
+    """The replicas that take part in a service now, and the work of one elsewhere.
+
+    journal: of a replayed service, or None; stateful: whether its operations follow each other
+    """
+
+    journal: Journal | None = None
+    stateful = True
+
+    def routes(self, *, silent: bool) -> set[Route]:
+        """The possible routes. silent: also those whose giver is silent."""
+        raise NotImplementedError
+
+    def givers(self, *, silent: bool) -> list[Surrogate]:
+        """The replicas on surrogates that can be handed over, the furthest first. silent: also
+        those that are silent, as after a walk. They may be out of reach, so only a move by
+        hand-over waits for them."""
+        raise NotImplementedError
+
+    def replayed(self, checkpoint: Manifest) -> int:
+        """Operations that a replica of that checkpoint would execute again."""
+        return 0
+
+    def paces(self) -> dict[str, float]:
+        """See Plan.stay."""
+        return {}
+
+    def first_read(self, surrogate: str) -> Future[float] | None:
+        """The seconds of the first read of a stateless service's replica there."""
+        return None
+
+
+class ReplayedStanding(Standing):
+    """The replicas of a replayed service. surrogates: those that have one"""
+
+    def __init__(self, session: Session, surrogates: Mapping[str, Surrogate]) -> None:
+        self._session = session
+        self._surrogates = surrogates
+        self.journal, self.stateful = session.journal, session.stateful
+
+    def routes(self, *, silent: bool) -> set[Route]:
+        feed = self._session.feed(HOME) if self.stateful else None
+        fresh = feed is not None and _takes_part(feed, silent=silent)
+        return {Route.REPLAY, Route.HANDOVER} | ({Route.FRESH} if fresh else set())
+
+    def givers(self, *, silent: bool) -> list[Surrogate]:
+        """The ones that have joined."""
+        if not self.stateful:
+            return []
+        there = dict(self._surrogates)  # one may be ended meanwhile
+        feeds = [self._session.feed(name) for name in there]
+        joined = [f for f in feeds if f and _takes_part(f, silent=silent)]
+        return [there[f.name] for f in sorted(joined, key=lambda feed: -feed.cursor)]
+
+    def replayed(self, checkpoint: Manifest) -> int:
+        return max(0, self._session.last - checkpoint.operation) if self.stateful else 0
+
+    def paces(self) -> dict[str, float]:
+        joined = [f for f in self._session.feeds() if f.state is FeedState.JOINED]
+        paces = {feed.name: pace for feed in joined if (pace := feed.pace.median()) is not None}
+        return dict(sorted(paces.items(), key=lambda item: item[1]))
+
+    def first_read(self, surrogate: str) -> Future[float] | None:
+        feed = self._session.feed(surrogate)
+        return feed.first_read if feed else None
+
+
 class Planner:
     """Of one session. Thread-safe."""
 
     def __init__(
-        self,
-        settings: ClientSettings,
-        service: str,
-        session: Session,
-        home: Home | None,
-        surrogates: Mapping[str, Surrogate],
+        self, settings: ClientSettings, service: str, home: Home | None, now: Standing
     ) -> None:
         self._settings = settings
         self._service = service
-        self._session = session
         self._home = home
-        self._surrogates = surrogates
+        self._now = now
         self._history = History.of(settings.state, service)
         self._refused: set[str] = set()
         self._fresh = ""
@@ -115,14 +178,20 @@ class Planner:
         made, of_others = self._history.moves(), self._history.of_others()
         patience = ASKED_GIVER_SECONDS if route else GIVER_SECONDS
         changed = _changed(giver, patience) if giver else None
-        home = self._stateful_home(silent=route is Route.FRESH)
+        possible = self._now.routes(silent=route is Route.FRESH)
         now = self._situation(
-            surrogate, checkpoint, made, media=media, home=home, giver=giver, changed=changed
+            surrogate,
+            checkpoint,
+            made,
+            media=media,
+            home=Route.FRESH in possible,
+            giver=giver,
+            changed=changed,
         )
         routes = predict(now, surrogate, made, of_others)
         least = break_even(now, surrogate, made, of_others)
-        routes = [p for p in routes if route in (None, p.route)]
-        return Plan(surrogate, now, routes, least, self._paces(), checkpoint.id)
+        routes = [p for p in routes if p.route in possible and route in (None, p.route)]
+        return Plan(surrogate, now, routes, least, self._now.paces(), checkpoint.id)
 
     def begin(self, route: Route, checkpoint: Manifest) -> Begin:
         """Have what a route begins with. Raises StateError where there is no such route, and what
@@ -130,8 +199,8 @@ class Planner:
         if route is Route.REPLAY:
             return Begin(checkpoint)
         if route is Route.HANDOVER and (givers := self._givers(silent=True)):
-            return begin_at(givers[0], checkpoint, self._session.journal)
-        if route is Route.FRESH and self._home and self._session.stateful:
+            return begin_at(givers[0], checkpoint, self._now.journal)
+        if route is Route.FRESH and self._home and self._now.stateful:
             begin = begin_at_home(self._home, self._settings.allowed_signers)
             self._fresh = begin.manifest.id
             return begin
@@ -146,7 +215,7 @@ class Planner:
     def note(self, plan: Plan, prediction: Prediction, went: Went) -> None:
         """Remember a move. One of a stateless service has read nothing by then: it is remembered
         when it has, with the seconds that the first read takes."""
-        stateful = self._session.stateful
+        stateful = self._now.stateful
         made = MoveRecord(
             at=timestamp_now(),
             surrogate=plan.surrogate,
@@ -162,8 +231,8 @@ class Planner:
         )
         if stateful:
             self._history.add(made)
-        elif feed := self._session.feed(plan.surrogate):
-            feed.first_read.add_done_callback(
+        elif first := self._now.first_read(plan.surrogate):
+            first.add_done_callback(
                 lambda read: self._history.add(replace(made, seconds=went.seconds + read.result()))
             )
 
@@ -179,42 +248,23 @@ class Planner:
         changed: int | None,
     ) -> Situation:
         replaying = replay_pace(made)
-        stateful = self._session.stateful
         near = "media" if media else HOME
         if was_there(surrogate, checkpoint.id, made):
             near = CACHE
         return Situation(
-            replayed=max(0, self._session.last - checkpoint.operation) if stateful else 0,
-            pace=replaying or min(self._paces().values(), default=None),
+            replayed=self._now.replayed(checkpoint),
+            pace=replaying or min(self._now.paces().values(), default=None),
             first=sum(root.size for root in checkpoint.first_roots()),
             changed=changed,
             home=home,
             near=near,
             giver=giver.name if giver else "",
-            answers=not stateful,
+            answers=not self._now.stateful,
         )
 
-    def _paces(self) -> dict[str, float]:
-        """See Plan.stay."""
-        joined = [f for f in self._session.feeds() if f.state is FeedState.JOINED]
-        paces = {feed.name: pace for feed in joined if (pace := feed.pace.median()) is not None}
-        return dict(sorted(paces.items(), key=lambda item: item[1]))
-
-    def _stateful_home(self, *, silent: bool) -> bool:
-        """Whether home can take a checkpoint. silent: see `_givers`."""
-        feed = self._session.feed(HOME) if self._session.stateful else None
-        return feed is not None and _takes_part(feed, silent=silent)
-
     def _givers(self, *, silent: bool) -> list[Surrogate]:
-        """The replicas on surrogates that can be handed over, the furthest first: those that have
-        joined. silent: also while nothing is heard of them, as after a walk. They may be out of
-        reach, so nobody waits for them who did not ask for a hand-over."""
-        if not self._session.stateful:
-            return []
-        there = dict(self._surrogates)  # one may be ended meanwhile
-        feeds = [self._session.feed(name) for name in there if name not in self._refused]
-        joined = [f for f in feeds if f and _takes_part(f, silent=silent)]
-        return [there[f.name] for f in sorted(joined, key=lambda feed: -feed.cursor)]
+        found = self._now.givers(silent=silent)
+        return [giver for giver in found if giver.name not in self._refused]
 
 
 def _takes_part(feed: Feed, *, silent: bool) -> bool:

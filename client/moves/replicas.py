@@ -3,8 +3,7 @@
 """The replicas of a replayed service at surrogates: how one comes to take part, and leaves.
 
 One that the mover has made gets its cursor into the journal, and catches up. One that was handed
-over takes part when it needs its giver no more. Whatever goes wrong on the way, nothing of it is
-left, here or there.
+over takes part when it needs its giver no more. A failure leaves nothing behind, here or there.
 """
 
 from __future__ import annotations
@@ -19,10 +18,11 @@ from functools import partial
 
 from client.moves.handing import Begin
 from client.moves.mover import AWAIT_INDEPENDENT, AWAIT_JOINED, Made, Mover, Went
-from client.moves.planner import Planner
+from client.moves.planner import Planner, ReplayedStanding
 from client.moves.routes import Route
+from client.places.home import Home
 from client.places.surrogate import Surrogate
-from client.platform.settings import HOME
+from client.platform.settings import ClientSettings
 from client.session.feed import FINAL
 from client.session.joining import Standstill, await_joined
 from client.session.session import Session
@@ -45,21 +45,29 @@ class Replicas:
     """
 
     def __init__(
-        self, service: str, session: Session, mover: Mover, planner: Planner, manifest: Manifest
+        self,
+        settings: ClientSettings,
+        service: str,
+        session: Session,
+        home: Home | None,
+        mover: Mover,
+        manifest: Manifest,
+        held: tuple[threading.RLock, threading.Event],
     ) -> None:
+        """held: the lock over a change; an event, set when no more are brought up"""
         self.manifest = manifest
         self.mover = mover
-        self.planner = planner
+        now = ReplayedStanding(session, mover.places)
+        self.planner = Planner(settings, service, home, now)
         self.without_media: set[str] = set()
         self._service = service
         self._session = session
-        self._changing = threading.RLock()
         self._begun: dict[str, Manifest] = {}
-        self._closing = threading.Event()
+        self._changing, self._closing = held
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Held by whoever changes which there are, or from which checkpoint they begin."""
+        """Hold both locks over a change of the replicas, or of the checkpoint they begin with."""
         with self.mover.turn(), self._changing:
             yield
 
@@ -68,13 +76,8 @@ class Replicas:
         """Whether no more are brought up."""
         return self._closing.is_set()
 
-    def bring_up_no_more(self) -> None:
-        """What is being brought up ends soon, with a StateError. Returns at once."""
-        self._closing.set()
-
     def close(self) -> None:
-        """Bring up no more, and end all. Never fails."""
-        self.bring_up_no_more()
+        """End all. Never fails."""
         with self.changing():
             for name in self.names():
                 self.drop(name)
@@ -121,11 +124,6 @@ class Replicas:
             except BaseException:
                 self.drop(surrogate)
                 raise
-
-    def gather(self) -> None:
-        """Have all that take part say what they did for the move; the mover's trace has it then."""
-        feed = self._session.feed(HOME)
-        self.mover.gather(home=feed is not None and feed.state not in FINAL)
 
     def drop(self, surrogate: str) -> None:
         """End the replica on a surrogate and the link to it. Never fails: it may be gone."""

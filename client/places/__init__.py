@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where a service's machines are, each over a link that may break.
+"""The places of a service's machines, each over a link that may break.
 
-- place: what feeds, moves and a carried service's session ask of any of them
+- place: requests to any of them
 - home, surrogate: the two kinds; leftovers: replicas that a killed session left at surrogates
-- nearby: where a client could go
+- nearby: where a client could go; here: announcements that a session hears
 """

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from client.places.place import SIGN_SECONDS, RemotePlace, Wish, answers_limit
+from client.places.place import SIGN_SECONDS, Place, Wish, answers_limit
 from client.platform.settings import HOME
 from replay import (
     Answered,
@@ -65,7 +65,7 @@ LEASE_SECONDS = 10.0
 """How long giving the lease back may take: the session is over anyway."""
 
 
-class Home(RemotePlace):
+class Home(Place):
     """One service at home, over a link that may not stand. Thread-safe as the link is."""
 
     def __init__(self, link: Link, service: str, client: str, keys: SealKeys) -> None:

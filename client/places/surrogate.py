@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A replica at a surrogate, and what is lent to it there."""
+"""A replica at a surrogate, and the shares lent to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from client.places.place import (
     DELTA_SECONDS,
     SIGN_SECONDS,
-    RemotePlace,
+    Place,
     Wish,
     answers_limit,
     wish_of,
@@ -94,7 +94,7 @@ class SurrogateNotTrusted(AccessError):
         )
 
 
-class Surrogate(RemotePlace):
+class Surrogate(Place):
     """A second-class replica. Its link is made again for a while; then the replica is lost.
 
     signer: who signs its answers; set, one without a good signature ends it (AnswerUnsigned,
@@ -222,7 +222,7 @@ class Surrogate(RemotePlace):
             self.link.http.delete(self.path, timeout=REMOVE_SECONDS)
 
     def silent(self) -> SurrogateSilent:
-        """What is raised where it cannot be ended, as nothing answers there."""
+        """The error for a replica that cannot be ended because its surrogate is silent."""
         return SurrogateSilent(f"cannot end the replica at {self.name}", why="it is silent")
 
     def _answers(self) -> bool:

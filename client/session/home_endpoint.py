@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Home's replica, as a feed sees it: with the history that it and this client have in common."""
+"""Home's replica as a feed sees it, with the history that both have in common."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chunkstore import MediaDamaged
-from client import Runner
+from client import ServiceSession
 from client.session.checkpoints import OwnerOverrides
 from client.state.last_seen import StateOlder
 from homeserver.media.unsealed import UnsealedPolicy
@@ -19,7 +19,7 @@ from replay import Log, LogCorrupt, Operation, OperationsDoubtful
 from replay.segments import SEGMENT_LIMIT
 from satchel.files import NotRegular
 from satchel.ids import OperationNumber
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.homeserver.conftest import Bench
 from tests.homeserver.test_carry import log_on, run
 from tests.scripted import operation
@@ -84,7 +84,7 @@ def test_what_a_client_logged_before_it_met_home_has_to_be_accepted(carried: Wor
     assert post(carried.proxy(runner)).status_code == 200
     runner.close()
     carried.home.mend()
-    refused = Runner(carried.settings, "notes", media=carried.stick)
+    refused = ServiceSession(carried.settings, "notes", media=carried.stick)
     with pytest.raises(OperationsDoubtful, match="--accept-log"):
         refused.start()
     refused.close()
@@ -104,13 +104,13 @@ def test_an_old_copy_of_the_stick_is_not_gone_on_from(carried: World) -> None:
     shutil.rmtree(carried.stick)
     (carried.stick.parent / "copy").rename(carried.stick)
     carried.home.cut()
-    refused = Runner(carried.settings, "notes", media=carried.stick)
+    refused = ServiceSession(carried.settings, "notes", media=carried.stick)
     with pytest.raises(StateOlder, match=r"ends with operation 1.*known operation 2") as caught:
         refused.start()
     refused.close()
     checkpoint = caught.value.fix.rpartition(" ")[2].strip("`")
     runner = carried.runner(accepted=OwnerOverrides(older=checkpoint))
-    assert runner.session.journal.last == 1
+    assert operations(runner).journal.last == 1
 
 
 def test_with_home_in_reach_home_says_what_is_the_latest(carried: World) -> None:
@@ -121,7 +121,7 @@ def test_with_home_in_reach_home_says_what_is_the_latest(carried: World) -> None
     (segment,) = (carried.stick / "satchel" / "log").glob("*.log")
     segment.unlink()
     runner = carried.runner()
-    assert runner.session.journal.last == 2
+    assert operations(runner).journal.last == 2
 
 
 def test_a_segment_that_is_a_link_is_not_written_through(bench: Bench, media: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chunkstore import Store
-from client import Runner
+from client import ServiceSession
 from client.session.checkpoints import OwnerOverrides
 from homeserver import Service
 from homeserver.media.care import media_contents, verify_media
@@ -21,7 +21,7 @@ from replay import Log, Operation, OperationsDoubtful
 from satchel.errors import UsageError
 from satchel.ids import BLOCK_SIZE, CheckpointId, OperationNumber
 from tests.chunkstore.content import noise
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.homeserver.conftest import Bench
 from tests.homeserver.test_carry import run
 from tests.media_keys import sealed_for
@@ -266,11 +266,11 @@ def test_a_client_does_not_replay_it_unless_it_is_told_to(world: World, met_home
         forge(media.log_path("notes"))
     if met_home:
         world.home.cut()
-    refused = Runner(world.settings, "notes", media=world.stick)
+    refused = ServiceSession(world.settings, "notes", media=world.stick)
     with pytest.raises(OperationsDoubtful, match="from 2 on"):
         refused.start()
     refused.close()
-    assert world.runner(accepted=OwnerOverrides(log=True)).session.journal.last == 2
+    assert operations(world.runner(accepted=OwnerOverrides(log=True))).journal.last == 2
 
 
 @requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh", "ssh-keygen")
@@ -290,7 +290,7 @@ def test_a_client_works_with_a_sealed_stick_and_a_surrogate_gets_no_key(world: W
     runner = world.runner()  # from the stick alone, log included
     runner.move("a")
     assert post(world.proxy(runner), body=SECRET).status_code == 200
-    assert runner.session.journal.last == 2
+    assert operations(runner).journal.last == 2
     for place in (world.spots["a"].folder, world.spots["b"].folder):
         kept = keys.seal_of(world.stick, media_uuid(world.stick))
         assert kept is not None

@@ -31,7 +31,7 @@ from satchel.ids import OperationNumber
 from tests.attacks.wiretap import Wiretap
 from tests.client.places import Places
 from tests.client.replicas import InProcess, silence
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.needs import requires
 from tests.scripted import ScriptedGuest
 from tests.waiting import eventually
@@ -437,12 +437,12 @@ def test_one_that_sees_each_packet_is_caught(
     runner.move("a")
     with httpx2.Client(base_url=url, timeout=30, trust_env=False) as reader:
         for number in range(reads):
-            if runner.session.tally.quarantined:
+            if operations(runner).tally.quarantined:
                 break
             reader.get(f"/pages/{number}")
             if number % 7 == 0:
                 reader.post("/api/notes", content=b"x")
-    assert eventually(lambda: runner.session.tally.quarantined > 0), Watchful.lies
+    assert eventually(lambda: operations(runner).tally.quarantined > 0), Watchful.lies
     print(f"caught after {number} reads and {Watchful.lies} lies")
     assert Watchful.lies > 0
     runner.close()
@@ -466,7 +466,7 @@ def test_an_answer_that_its_surrogate_does_not_stand_by_is_not_believed(
     url, mine, other = carried.proxy(runner), host.answer_key, AnswerKey(tmp_path / "other")
     runner.move("a")
     assert post(url).status_code == 200
-    assert eventually(lambda: runner.session.tally.later_responses == 1)
+    assert eventually(lambda: operations(runner).tally.later_responses == 1)
     forge: dict[str, Callable[[Statement], bytes]] = {
         "unsigned": lambda said: b"",
         "another's key": other.sign,
@@ -476,7 +476,7 @@ def test_an_answer_that_its_surrogate_does_not_stand_by_is_not_believed(
     host.answer_key = Forger(mine, forge[how])  # type: ignore[assignment]
     for _ in range(3):
         assert post(url).headers["X-Satchel-Leader"] == "home"
-    feed = runner.session.feed("a")
+    feed = operations(runner).feed("a")
     assert feed is not None and feed.state is FeedState.LOST
     assert isinstance(feed.error, AnswerUnsigned if how == "unsigned" else SignatureInvalid)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from client.session.proof import Proof, ProofInvalid
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.needs import requires
 from tests.scripted import ScriptedGuest
 from tests.waiting import eventually
@@ -29,7 +29,7 @@ def lie_once(world: World) -> Path:
     url = world.proxy(runner)
     runner.move("a")
     post(url)
-    assert eventually(lambda: runner.session.tally.later_responses == 1)
+    assert eventually(lambda: operations(runner).tally.later_responses == 1)
     guest = world.spots["a"].driver.machines[-1].guest
     assert isinstance(guest, ScriptedGuest)
     guest.history = "what its operator would like"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from client import Runner
+from client import ServiceSession
 from homeserver import Service
 from homeserver.media.unsealed import UnsealedPolicy
 from media import Media
@@ -153,18 +153,18 @@ def test_forges_nothing_that_a_surrogate_executes(carried: World) -> None:
         last = log.last
     assert last == 4
     forge(carried.stick, keys)
-    refused = Runner(carried.settings, "notes", media=carried.stick)
+    refused = ServiceSession(carried.settings, "notes", media=carried.stick)
     with pytest.raises(OperationsDoubtful, match="from 5 on"):
         refused.start()
     refused.close()
     forge(carried.stick, keys, 2)
-    refused = Runner(carried.settings, "notes", media=carried.stick)
+    refused = ServiceSession(carried.settings, "notes", media=carried.stick)
     with pytest.raises(OperationsDoubtful, match="from 1 on"):
         refused.start()
     refused.close()
     carried.home.mend()
     for _ in range(2):  # the first attempt has vouched for nothing
-        refused = Runner(carried.settings, "notes", media=carried.stick)
+        refused = ServiceSession(carried.settings, "notes", media=carried.stick)
         with pytest.raises(OperationsDoubtful):
             refused.start()
         refused.close()

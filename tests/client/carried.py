@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from client import ClientSettings
-from client.carry import CarryRunner
 from client.fronts.ports import LocalPort
+from client.service import ServiceSession
 from homeserver import Home, HomeSettings
 from homeserver.api import MAX_BODY, home_app, serve_home
 from homeserver.home import signers_line
@@ -93,12 +93,12 @@ class CarriedWorld:
             allowed_signers=signers,
         )
         self.settings.make_folders()
-        self.sessions: list[CarryRunner] = []
+        self.sessions: list[ServiceSession] = []
 
-    def session(self, *, media: Path | None = None, **settings: Any) -> CarryRunner:
+    def session(self, *, media: Path | None = None, **settings: Any) -> ServiceSession:
         """A session that has started, with its fronts."""
         changed = dataclasses.replace(self.settings, **settings)
-        made = CarryRunner(changed, self.service, media=media)
+        made = ServiceSession(changed, self.service, media=media)
         self.sessions.append(made)
         made.start()
         made.open_fronts([LocalPort(0)])

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from client.carry import CarryRunner
+from client.service import ServiceSession
 from media import Media
 from testbed.built import built_image
 from tests.client.carried import CarriedWorld, RedisConnection, carried_world, redis_cli
+from tests.client.world import carried_of, copy_now
 from tests.machines import MACHINE
 from tests.media_keys import sealed_for
 from tests.needs import requires
@@ -124,7 +125,7 @@ def test_connections_go_on_through_a_move_and_a_loss_is_told(world: CarriedWorld
     assert redis_cli(port, "GET", "word") == "x" * 100_000
     total = counting.end()
     assert redis_cli(port, "GET", "count") == str(total)
-    assert session.relay.counts().reset == 0
+    assert carried_of(session).relay.counts().reset == 0
     assert world.home.home.service(SERVICE).view().state == "down"
     print(moved)
     check_the_loss_is_told(world, kept)
@@ -133,14 +134,14 @@ def test_connections_go_on_through_a_move_and_a_loss_is_told(world: CarriedWorld
 def check_the_loss_is_told(world: CarriedWorld, kept: RedisConnection) -> None:
     """Home goes on from what was copied; connections of the machine that is lost are reset."""
     (session,) = world.sessions
-    session.copy_now()
+    copy_now(session)
     world.spots["a"].cut()
-    assert eventually(lambda: session.losses)
+    assert eventually(lambda: carried_of(session).losses)
     with pytest.raises(OSError, match=r"reset|ended|Broken"):
         for _ in range(1000):
             kept.says("PING")
     assert redis_cli(session.port, "GET", "word") == "x" * 100_000
-    (loss,) = session.losses
+    (loss,) = carried_of(session).losses
     assert loss.surrogate == "a"
     print(f"{loss}; {loss.successor} led after {loss.after_seconds:.1f} s")
 
@@ -171,7 +172,7 @@ def test_100_megabytes_and_counting_go_through_two_moves(world: CarriedWorld) ->
     assert received == [True] * 100
     total = counting.end()
     assert redis_cli(session.port, "GET", "count") == str(total)
-    assert session.relay.counts().reset == 0
+    assert carried_of(session).relay.counts().reset == 0
 
 
 class Gigabyte:
@@ -249,7 +250,7 @@ def test_a_gigabyte_goes_through_moves_under_load(world: CarriedWorld) -> None:
                 assert gigabyte.received < gigabyte.size, "the stream was over before the move"
             assert writers.poll() is None
             gigabyte.end()
-            assert session.relay.counts().reset == 0
+            assert carried_of(session).relay.counts().reset == 0
         finally:
             writers.terminate()
     total = counting.end()
@@ -267,7 +268,7 @@ def test_a_thousand_connections_go_through_a_move(world: CarriedWorld) -> None:
     for number, connection in enumerate(connections):
         assert connection.says(f"INCR key{number}") == f":{number + 1}"
         connection.close()
-    assert session.relay.counts().reset == 0
+    assert carried_of(session).relay.counts().reset == 0
 
 
 @pytest.mark.nightly
@@ -295,7 +296,7 @@ def test_without_home_the_next_surrogate_goes_on_from_the_stick(
     session = world.session(media=stick)
     session.move("a")
     assert redis_cli(session.port, "SET", "word", "signed") == "OK"
-    session.copy_now()
+    copy_now(session)
     wanted = session.manifest.id
     assert eventually(lambda: medium_of(session)["checkpoint"] == wanted)
     print(f"{session.status()['delta_bytes']} bytes home, {medium_of(session)}")
@@ -312,7 +313,7 @@ def test_without_home_the_next_surrogate_goes_on_from_the_stick(
     assert redis_cli(alone.port, "GET", "word") == "without home"
 
 
-def medium_of(session: CarryRunner) -> dict[str, Any]:
+def medium_of(session: ServiceSession) -> dict[str, Any]:
     """How far the medium's copy is."""
     (row,) = (one for one in session.status()["copies"] if one["place"] == "medium")
     return dict(row)

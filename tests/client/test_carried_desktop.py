@@ -12,6 +12,7 @@ import pytest
 from testbed.built import built_image
 from tests.browser import NOVNC, Browser, browsing
 from tests.client.carried import carried_world
+from tests.client.world import carried_of
 from tests.headless import TIGERVNC, Headless, viewing
 from tests.machines import MACHINE
 from tests.needs import requires
@@ -51,5 +52,5 @@ def test_a_viewer_stays_connected_while_the_desktop_moves(
             before = viewer.picture()
             assert eventually(lambda: viewer.picture() != before), "the clock stands"
             assert viewer.runs
-            assert session.relay.counts().reset == 0
+            assert carried_of(session).relay.counts().reset == 0
         assert world.home.home.service(SERVICE).view().state == "down"

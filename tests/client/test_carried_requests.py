@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from client import TcpPort
-from client.carry.resending import send_again
 from client.fronts.requests import KEPT_BYTES, FrontRequests
+from client.streams.resending import send_again
 from images import ServedPort
 from satchel.timestamps import elapsed
 from tests.client.test_proxy import curl

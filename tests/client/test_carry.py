@@ -22,25 +22,18 @@ import pytest
 
 from chunkstore import BlockState
 from client import arrival
-from client.carry import CarryRunner
 from client.places.surrogate import Surrogate, SurrogateNotTrusted
 from client.platform.settings import HOME
-from client.runner import Runner, ServiceIsCarried
+from client.service import ServiceSession
 from client.session.checkpoints import NOTHING, OwnerOverrides
 from images import Manifest
 from replay.frames import REPLY_BIT, AgentFrame, FrameType
 from replica import Replica
-from satchel.errors import (
-    AccessError,
-    StateError,
-    UnavailableError,
-    UnsupportedError,
-    UsageError,
-)
+from satchel.errors import AccessError, StateError, UnavailableError, UsageError
 from satchel.ids import BLOCK_SIZE, CheckpointId
 from testbed.roles import client_settings
 from tests.client.commands import SATCHEL, Commands
-from tests.client.world import World, fake_image
+from tests.client.world import World, carried_of, fake_image
 from tests.leftovers import SHORT_PREFIX
 from tests.scripted import ScriptedGuest
 from tests.waiting import PATIENCE_SECONDS, eventually
@@ -88,7 +81,7 @@ class CarriedWorld:
         image["recipe"] |= {"contract": "carry", "behind": 1, "read_only": [], "ports": PORTS}
         path.write_text(json.dumps(image))
         self.home.launch(SERVICE)
-        self._sessions: list[CarryRunner] = []
+        self._sessions: list[ServiceSession] = []
 
     def session(
         self,
@@ -96,13 +89,13 @@ class CarriedWorld:
         trusted: tuple[str, ...] = ("a", "b"),
         media: Path | None = None,
         accepted: OwnerOverrides = NOTHING,
-    ) -> CarryRunner:
+    ) -> ServiceSession:
         peers = {
             name: dataclasses.replace(peer, trusted=name in trusted)
             for name, peer in self.world.settings.surrogates.items()
         }
         settings = dataclasses.replace(self.world.settings, surrogates=peers)
-        made = CarryRunner(settings, SERVICE, media=media)
+        made = ServiceSession(settings, SERVICE, media=media)
         try:
             made.start(accepted=accepted)
         except BaseException:
@@ -111,12 +104,12 @@ class CarriedWorld:
         self._sessions.append(made)
         return made
 
-    def kill(self, session: CarryRunner) -> None:
+    def kill(self, session: ServiceSession) -> None:
         """Nothing of that session is there any more, and it has said good-bye to nobody."""
         self._sessions.remove(session)
-        session._started = False
+        carried_of(session)._started = False
         session.close()
-        session._shipping.close()
+        carried_of(session)._shipping.close()
 
     def replica(self, where: str) -> Replica:
         if where == "home":
@@ -180,17 +173,17 @@ def test_a_session_continues_with_home_until_its_surrogate_answers(
     assert kept.word("a") == "at home"
 
 
-def copied(session: CarryRunner, more: int = 1) -> bool:
+def copied(session: ServiceSession, more: int = 1) -> bool:
     """Wait until home has that many more copies."""
     wanted = session.status()["deltas"] + more
     return eventually(lambda: session.status()["deltas"] >= wanted)
 
 
 @contextmanager
-def no_copies(session: CarryRunner) -> Iterator[None]:
+def no_copies(session: ServiceSession) -> Iterator[None]:
     """Within it nothing goes home by itself."""
-    with session._changing:
-        assert session._shipping.wait(PATIENCE_SECONDS)
+    with carried_of(session)._changing:
+        assert carried_of(session)._shipping.wait(PATIENCE_SECONDS)
         yield
 
 
@@ -247,8 +240,8 @@ def test_home_goes_on_from_the_newest_copy_when_a_surrogate_is_lost(kept: Carrie
     assert copied(session, more=2)
     kept.crash("a")
     kept.spots["a"].cut()
-    assert eventually(lambda: session.losses)
-    (loss,) = session.losses
+    assert eventually(lambda: carried_of(session).losses)
+    (loss,) = carried_of(session).losses
     assert loss.surrogate == "a"
     assert loss.since < loss.until
     assert session.leader == "home"
@@ -261,7 +254,7 @@ def test_a_machine_that_ends_is_a_loss_as_well(kept: CarriedWorld) -> None:
     session = kept.session()
     session.move("a")
     kept.crash("a")
-    assert eventually(lambda: session.losses)
+    assert eventually(lambda: carried_of(session).losses)
     assert session.leader == "home"
     assert kept.word("home") == "none"
 
@@ -376,7 +369,8 @@ def check_commands(kept: CarriedWorld, satchel: Commands) -> None:
     assert "trusted = true" in refused.stderr
     kept.says("b", "by commands")
     assert satchel.sees("move", SERVICE, "--to", "home")["surrogate"] == "home"
-    assert satchel.types("plan", SERVICE).returncode == UnsupportedError.exit_code
+    (plan,) = satchel.sees("plan", SERVICE, "--at", "a")["plans"]
+    assert [route["route"] for route in plan["routes"]] == ["fresh"]
     check_the_doctor(satchel)
     assert satchel.sees("stop", SERVICE) == {"stopped": SERVICE}
 
@@ -391,13 +385,6 @@ def check_the_doctor(satchel: Commands) -> None:
     shown = satchel.types("doctor", SERVICE).stdout.splitlines()
     assert shown[0].startswith(f"a copy of checkpoint {report['checkpoint'][:12]} ran after ")
     assert shown[1].startswith("port 8888 (http) did not answer: ")
-
-
-def test_another_kind_of_session_says_that_it_is_carried(kept: CarriedWorld) -> None:
-    runner = Runner(kept.world.settings, SERVICE, media=None)
-    with pytest.raises(ServiceIsCarried):
-        runner.start()
-    runner.close()
 
 
 def test_a_session_after_one_that_was_killed_goes_on_where_it_led(kept: CarriedWorld) -> None:
@@ -429,12 +416,12 @@ def test_home_takes_no_delta_that_leads_elsewhere(kept: CarriedWorld) -> None:
         check_deltas_are_looked_at(kept, session)
 
 
-def check_deltas_are_looked_at(kept: CarriedWorld, session: CarryRunner) -> None:
+def check_deltas_are_looked_at(kept: CarriedWorld, session: ServiceSession) -> None:
     """What leads elsewhere, or comes in no order, leaves home as it was."""
     (hosted,) = kept.spots["a"].host.replicas()
     kept.says("a", "true")
     made = hosted.deltas.make(session.manifest.volumes)
-    http, path = session._home.link.http, f"/v1/services/{SERVICE}/deltas/{made.digest}"
+    http, path = carried_of(session)._home.link.http, f"/v1/services/{SERVICE}/deltas/{made.digest}"
     volumes = made.offer(hold=False)["volumes"]
     good = {"parent": session.manifest.id, "volumes": volumes}
     with pytest.raises(Exception, match="damaged"):

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from client.carry import CarryRunner
+from client.service import ServiceSession
 from client.session.checkpoints import OwnerOverrides, candidates
 from client.state.last_seen import StateOlder
 from images import Manifest
 from media import Media
 from tests.client.test_carry import SERVICE, CarriedWorld
+from tests.client.world import carried_of
 from tests.leftovers import SHORT_PREFIX
 from tests.needs import requires
 from tests.waiting import eventually
@@ -38,7 +39,7 @@ def on_stick(kept: CarriedWorld, stick: Path | None = None) -> Manifest:
         return candidates(SERVICE, media, None, kept.world.settings.allowed_signers)[0].manifest
 
 
-def has_newest(kept: CarriedWorld, session: CarryRunner, more: int = 2) -> bool:
+def has_newest(kept: CarriedWorld, session: ServiceSession, more: int = 2) -> bool:
     """Wait for so many more copies, and until the medium has the newest one that home has."""
     wanted = session.status()["deltas"] + more
     assert eventually(lambda: session.status()["deltas"] >= wanted)
@@ -126,7 +127,7 @@ def test_without_home_a_lost_leader_is_replaced_from_the_medium_where_the_person
     kept.spots["a"].cut()
     session.move("b")
     assert kept.word("b") == "signed"
-    (loss,) = session.losses
+    (loss,) = carried_of(session).losses
     assert (loss.surrogate, loss.successor) == ("a", "b")
     assert "b goes on from" in str(loss)
     kept.says("b", "after")

@@ -9,14 +9,14 @@ import threading
 import pytest
 from click.testing import CliRunner
 
-from client import Runner
+from client import ServiceSession
 from client.cli import log
 from client.session import feed
 from client.session.home_endpoint import HomeEndpoint
 from replay import Log, dropped_logs
 from satchel.errors import ConflictError
 from satchel.ids import OperationNumber
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.needs import requires
 from tests.waiting import eventually
 from wire import Identity, Peer
@@ -45,7 +45,7 @@ def test_one_client_at_a_time_unless_it_takes_over(carried: World) -> None:
     assert "--take-over" in raised.value.fix
     assert post(url).status_code == 200
     other = carried.runner(media=False, take_over=True, **phone)  # type: ignore[arg-type]
-    assert other.session.journal.last == 2
+    assert operations(other).journal.last == 2
     assert post(carried.proxy(other)).status_code == 200
     answer = post(url)
     assert answer.status_code == 409
@@ -67,7 +67,7 @@ def test_a_client_that_could_not_know_of_another_one_does_not_go_on_from_its_pas
     service = carried.home.home.service("notes")
     service.lease.release(carried.settings.client_id)
     service.lease.claim("phone")
-    assert eventually(lambda: runner.session.refusal)
+    assert eventually(lambda: operations(runner).refusal)
     assert post(url).status_code == 409
 
 
@@ -89,11 +89,11 @@ def test_histories_that_parted_are_told_at_the_next_start(
     url = carried.proxy(other)
     for _ in range(theirs):
         post(url)
-    assert other.session.wait_stable(60)
+    assert operations(other).wait_stable(60)
     other.close()
     for _ in range(checkpoints):
         carried.home.home.service("notes").checkpoint()
-    late = Runner(carried.settings, "notes", media=carried.stick)
+    late = ServiceSession(carried.settings, "notes", media=carried.stick)
     number = min(theirs, 2)
     with pytest.raises(ConflictError, match=f"operation {number} in the journal is not the one in"):
         late.start()
@@ -120,7 +120,7 @@ def drop_what_parted(world: World) -> None:
         assert (dropped.first, dropped.last) == (1, 2)
     again = world.runner()
     assert post(world.proxy(again)).status_code == 200
-    assert again.session.wait_stable(60)
+    assert operations(again).wait_stable(60)
     assert world.home.executed("notes") == executed + 1
 
 
@@ -138,7 +138,7 @@ def test_what_another_client_did_while_this_one_slept_is_not_taken_for_its_own(
 
     runner = carried.runner()
     post(carried.proxy(runner))
-    assert runner.session.wait_stable(60)
+    assert operations(runner).wait_stable(60)
     monkeypatch.setattr(HomeEndpoint, "position", sleepy)
     assert asleep.wait(60)
     carried.home.home.service("notes").lease.release(carried.settings.client_id)
@@ -148,9 +148,9 @@ def test_what_another_client_did_while_this_one_slept_is_not_taken_for_its_own(
     )
     for _ in range(3):
         post(carried.proxy(phone))
-    assert phone.session.wait_stable(60)
+    assert operations(phone).wait_stable(60)
     phone.close()
     awake.set()
-    assert eventually(lambda: runner.session.refusal)
-    assert isinstance(runner.session.refusal, ConflictError)
-    assert runner.session.journal.stable == 1
+    assert eventually(lambda: operations(runner).refusal)
+    assert isinstance(operations(runner).refusal, ConflictError)
+    assert operations(runner).journal.stable == 1

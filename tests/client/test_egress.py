@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from client.carry.outbound import OutboundConnections
+from client.streams.outbound import OutboundConnections
 from homeserver.guests.egress_doors import EgressDoors
 from images import EgressRule, Recipe
 from replay import StreamRelay

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 
 
 def test_what_home_lacks_at_the_end_is_said_and_stays_in_the_log(carried: World) -> None:
@@ -14,7 +14,7 @@ def test_what_home_lacks_at_the_end_is_said_and_stays_in_the_log(carried: World)
     url = carried.proxy(runner)
     runner.move("a")
     post(url)
-    assert runner.session.wait_stable(60)
+    assert operations(runner).wait_stable(60)
     carried.home.cut()
     for _ in range(3):
         assert post(url).headers["X-Satchel-Leader"] == "a"
@@ -26,7 +26,7 @@ def test_what_home_lacks_at_the_end_is_said_and_stays_in_the_log(carried: World)
     runner.close()
     carried.home.mend()
     again = carried.runner()
-    assert again.session.wait_stable(60)
+    assert operations(again).wait_stable(60)
     assert again.settle() is None
 
 
@@ -39,7 +39,7 @@ def test_a_home_that_hangs_is_asked_for_a_sign_of_life_and_not_for_more(
     url = carried.proxy(runner)
     runner.move("a")
     post(url)
-    assert runner.session.wait_stable(60)
+    assert operations(runner).wait_stable(60)
     carried.home.hang()
     if lacking:
         assert post(url).headers["X-Satchel-Leader"] == "a"

@@ -16,7 +16,7 @@ from client.platform.settings import HOME
 from client.session.checkpoints import CheckpointDamaged
 from satchel.errors import NotFoundError, StateError, UnavailableError
 from tests.client.test_runner import replica_states
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.needs import requires
 from tests.scripted import ScriptedGuest
 from tests.waiting import eventually
@@ -31,7 +31,7 @@ def test_a_replica_is_handed_over_as_it_is(carried: World) -> None:
     runner.move("a")
     for _ in range(8):
         post(url)
-    assert eventually(lambda: runner.session.feed("a").cursor == 8)  # type: ignore[union-attr]
+    assert eventually(lambda: operations(runner).feed("a").cursor == 8)  # type: ignore[union-attr]
     told: list[tuple[int, int]] = []
     brought = runner.move("b", route=Route.HANDOVER, progress=lambda *now: told.append(now))
     assert told[-1][0] == told[-1][1] > 0
@@ -218,6 +218,6 @@ def test_a_machine_that_is_not_what_home_has_is_replaced_by_a_replay(carried: Wo
     assert (case["surrogate"], case["replica"], case["operation"]) == ("a", first.replica, 2)
     for _ in range(3):
         assert post(url).status_code == 200
-    assert eventually(lambda: runner.session.tally.later_responses >= 5)
+    assert eventually(lambda: operations(runner).tally.later_responses >= 5)
     assert replica_states(runner) == {"home": "joined", "b": "joined"}
     assert runner.status()["diverged"] == 1

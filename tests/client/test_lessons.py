@@ -74,7 +74,7 @@ def test_home_is_told_later_where_it_is_away(carried: World) -> None:
     runner.move("a")
     read_at(carried, "a", FAR[0])
     carried.home.cut()
-    runner.drop("a")
+    runner.contract.drop("a")
     carried.home.mend()
     runner.move("b")
     post(carried.proxy(runner))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import httpx2
 
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.needs import requires
 from tests.scripted import long_body
 from tests.waiting import eventually
@@ -43,8 +43,8 @@ def test_an_answer_in_pieces_has_all_bytes_and_every_replica_agrees(carried: Wor
             assert answer.headers["transfer-encoding"] == "chunked"
             assert digest(answer.iter_bytes()) == expected()
         assert client.get("/").status_code == 200
-    assert eventually(lambda: runner.session.tally.later_responses == 3)
-    assert runner.session.tally.diverged == 0
+    assert eventually(lambda: operations(runner).tally.later_responses == 3)
+    assert operations(runner).tally.diverged == 0
 
 
 def test_another_replica_goes_on_from_the_byte_where_the_first_one_died(carried: World) -> None:
@@ -74,5 +74,5 @@ def test_a_program_that_goes_away_holds_nobody_up(carried: World) -> None:
     with asked(url) as client, client.stream("GET", f"/long/{MEBIBYTES}") as answer:
         next(answer.iter_raw())
     assert post(url).status_code == 200
-    assert eventually(lambda: runner.session.tally.later_responses == 2)
-    assert runner.session.tally.diverged == 0
+    assert eventually(lambda: operations(runner).tally.later_responses == 2)
+    assert operations(runner).tally.diverged == 0

@@ -15,10 +15,10 @@ from client.moves.mover import Mover
 from client.moves.replicas import Replicas
 from client.moves.routes import Route
 from client.places.surrogate import Surrogate
-from client.runner import Runner
+from client.service import ServiceSession
 from client.session.feed import FINAL
 from satchel.errors import UnavailableError
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.needs import requires
 from tests.waiting import eventually
 from wire import HandoverState
@@ -66,7 +66,7 @@ class Load:
 
 
 @contextmanager
-def load(world: World, runner: Runner) -> Iterator[Load]:
+def load(world: World, runner: ServiceSession) -> Iterator[Load]:
     """At the end: every operation was answered, executed once, in order, by all alike."""
     made = Load(world.proxy(runner))
     try:
@@ -79,12 +79,12 @@ def load(world: World, runner: Runner) -> Iterator[Load]:
     assert all(own == sorted(own) for own in made.seen)
     assert sorted(n for own in made.seen for n in own) == list(range(1, made.answered + 1))
     assert eventually(lambda: world.home.executed("notes") == made.answered)
-    feeds = [feed for feed in runner.session.feeds() if feed.state not in FINAL]
+    feeds = [feed for feed in operations(runner).feeds() if feed.state not in FINAL]
     assert eventually(lambda: {feed.cursor for feed in feeds} == {made.answered})
-    assert runner.session.tally.diverged == 0
+    assert operations(runner).tally.diverged == 0
 
 
-def impatient(carried: World) -> Runner:
+def impatient(carried: World) -> ServiceSession:
     """A session that gives a replica up after a second."""
     peers = carried.settings.surrogates.items()
     hasty = {name: dataclasses.replace(peer, lost_seconds=1.0) for name, peer in peers}
@@ -145,7 +145,7 @@ def test_a_surrogate_that_vanishes_before_all_came_from_it_costs_no_operation(
 
     def vanish(self: Replicas, endpoint: Surrogate, giver: str, *_: object) -> None:
         carried.spots["a"].crash()
-        assert eventually(lambda: runner.session.feed("a").state.value == "lost")  # type: ignore[union-attr]
+        assert eventually(lambda: operations(runner).feed("a").state.value == "lost")  # type: ignore[union-attr]
         self._still_wanted(giver)
 
     monkeypatch.setattr(Replicas, "_await_independent", vanish)

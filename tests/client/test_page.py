@@ -14,7 +14,7 @@ from client.page import SessionView
 from tests import localhost
 from tests.browser import NOVNC
 from tests.client.test_cli import Person
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.needs import requires
 from tests.pages import require_every_look, require_keyboard, seen, text
 from tests.waiting import eventually
@@ -34,7 +34,7 @@ def test_it_shows_replicas_volumes_and_where_their_blocks_came_from(carried: Wor
     url = carried.proxy(runner)
     runner.move("a")
     assert post(url).status_code == 200
-    assert runner.session.wait_stable(15.0)
+    assert operations(runner).wait_stable(15.0)
     with (
         Page(SessionView(runner)) as page,
         localhost.client(base_url=f"http://{page.host}:{page.port}") as browser,
@@ -49,7 +49,7 @@ def test_it_shows_replicas_volumes_and_where_their_blocks_came_from(carried: Wor
     routes = {(r["surrogate"], r["route"]) for r in sections["Routes elsewhere"]["rows"]}
     assert routes == {("b", "replay"), ("b", "handover"), ("b", "fresh")}
     assert all(r["predicted_seconds"] > 0 for r in sections["Routes elsewhere"]["rows"])
-    assert (facts["last_operation"], facts["stable_operation"]) == (runner.session.last,) * 2
+    assert (facts["last_operation"], facts["stable_operation"]) == (operations(runner).last,) * 2
     # What came ahead of the guest came from the surrogate's cache when the guest wanted it.
     assert sources(view) - {None} in ({"media"}, {"cache"}, {"media", "cache"})
     traffic = sections["Traffic by source"]["rows"]

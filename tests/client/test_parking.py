@@ -8,9 +8,9 @@ import time
 import pytest
 
 from client.platform import settings
-from client.runner import Runner
+from client.service import ServiceSession
 from satchel.errors import ConflictError
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.needs import requires
 from tests.round_trips import RoundTrips, through
 from tests.waiting import eventually
@@ -26,7 +26,7 @@ def _parks_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "LEAST_PARK_SECONDS", PARK)
 
 
-def parked(runner: Runner) -> bool:
+def parked(runner: ServiceSession) -> bool:
     return bool(runner.status()["parked"])
 
 
@@ -39,8 +39,8 @@ def test_a_session_parks_and_goes_on(carried: World) -> None:
     assert parked(runner)
     assert post(url).status_code == 200
     assert not runner.status()["parked"]
-    assert runner.session.wait_stable(30)
-    assert carried.home.executed("notes") == runner.session.last
+    assert operations(runner).wait_stable(30)
+    assert carried.home.executed("notes") == operations(runner).last
 
 
 def test_another_client_may_use_the_service_meanwhile(carried: World) -> None:
@@ -50,7 +50,7 @@ def test_another_client_may_use_the_service_meanwhile(carried: World) -> None:
     other = carried.runner(name="other", media=False, run=carried.folder / "r")
     assert post(carried.proxy(other)).status_code == 200
     post(carried.proxy(runner))
-    assert eventually(lambda: isinstance(runner.session.refusal, ConflictError))
+    assert eventually(lambda: isinstance(operations(runner).refusal, ConflictError))
 
 
 def test_the_first_operation_costs_three_round_trips_more_at_most(carried: World) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from client.runner import Runner
+from client.service import ServiceSession
 from client.session.checkpoints import CheckpointPartial, OwnerOverrides
 from homeserver.media.budget import write_part
 from homeserver.media.care import verify_media
 from homeserver.media.carry import sync
 from media import Media, Refresher, checkpoints_on, part_of, read_manifest, write_checkpoints
 from satchel.ids import BLOCK_SIZE
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.media.test_refreshing import Given
 from tests.needs import requires
 from tests.waiting import eventually
@@ -45,7 +45,7 @@ def partial(short_path: Path) -> Iterator[World]:
 def test_the_rest_comes_from_home(partial: World) -> None:
     runner = partial.runner()
     url = partial.proxy(runner)
-    runner.bring_up("a")
+    runner.move("a")
     assert post(url).status_code == 200
     assert eventually(lambda: partial.spots["a"].replicas() != [])
     assert verify_media(partial.stick)["ok"]
@@ -56,12 +56,12 @@ def test_without_home_it_is_said_before_anything_starts(partial: World) -> None:
     assert post(partial.proxy(runner)).status_code == 200
     runner.close()
     partial.home.cut()
-    refused = Runner(partial.settings, "notes", media=partial.stick)
+    refused = ServiceSession(partial.settings, "notes", media=partial.stick)
     with pytest.raises(CheckpointPartial, match=r"only a part of notes.*--accept-part"):
         refused.start()
     refused.close()
     runner = partial.runner(accepted=OwnerOverrides(part=True))
-    assert runner.session.journal.last == 1
+    assert operations(runner).journal.last == 1
 
 
 def test_a_part_gets_what_differs_and_stays_a_part(tmp_path: Path) -> None:

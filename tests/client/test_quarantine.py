@@ -13,7 +13,7 @@ from client.state.surrogate_keys import SurrogateBanned, SurrogateKeys
 from replay import Operation
 from replay.frames import AgentFrame
 from tests.client.test_runner import replica_states
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.needs import requires
 from tests.scripted import ScriptedGuest
 from tests.waiting import eventually
@@ -45,7 +45,7 @@ def test_a_replica_that_strays_once_is_replaced_and_evidence_kept(
     url = carried.proxy(runner)
     first = runner.move("a")
     post(url)
-    assert eventually(lambda: runner.session.tally.later_responses == 1)
+    assert eventually(lambda: operations(runner).tally.later_responses == 1)
     guest = carried.spots["a"].driver.machines[-1].guest
     assert isinstance(guest, ScriptedGuest)
     guest.history = "bits have flipped in its memory"
@@ -66,7 +66,7 @@ def test_a_replica_that_strays_once_is_replaced_and_evidence_kept(
     assert Path(facts["journal"]).is_relative_to(carried.stick)
     assert facts["replica_digest"] != facts["home_digest"]
     operation = Operation.decode((evidence / "operation").read_bytes())
-    assert operation == runner.session.journal.get(operation.number)
+    assert operation == operations(runner).journal.get(operation.number)
     assert b"2 " in (evidence / "home.response").read_bytes()
     assert (evidence / "replica.response").exists()
     assert len(carried.spots["a"].replicas()) == 1

@@ -14,7 +14,7 @@ import pytest
 
 from client.moves.history import History
 from client.moves.mover import Went
-from client.moves.planner import Plan, Planner
+from client.moves.planner import Plan, Planner, ReplayedStanding
 from client.moves.routes import Prediction, Route, Situation
 from client.platform.settings import HOME, ClientSettings, Policy
 from client.session import pace, reads
@@ -30,7 +30,7 @@ from satchel.errors import NotFoundError
 from satchel.ids import OperationNumber, ReplicaId
 from tests.client.places import Places
 from tests.client.replicas import InProcess, silence
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.images.test_manifest import manifest
 from tests.needs import requires
 from tests.waiting import eventually
@@ -277,7 +277,7 @@ def test_a_replica_has_joined_before_its_first_read_which_may_take_long() -> Non
 def test_a_move_of_a_stateless_service_is_remembered_with_its_first_read(tmp_path: Path) -> None:
     session = stateless("all")
     settings = ClientSettings(state=tmp_path)
-    planner = Planner(settings, "try", session, None, {})
+    planner = Planner(settings, "try", None, ReplayedStanding(session, {}))
     now = Situation(0, None, 1000, None, home=False, near="media")
     route = Prediction(Route.REPLAY, 7.0, {"media": 1000}, "the request")
     feed = session.add(InProcess("a", stateful=False, slow=0.05), START)
@@ -303,7 +303,7 @@ def test_what_operations_take_without_the_way_is_what_the_nearest_replica_says(
     session = make(places, "all")
     acquainted(session, InProcess(HOME), InProcess("a"))
     settings = ClientSettings(state=tmp_path, surrogates={"b": Peer("b")})
-    planner = Planner(settings, "try", session, None, {})
+    planner = Planner(settings, "try", None, ReplayedStanding(session, {}))
     assert planner.plan("b", manifest(), media=True).situation.pace == pytest.approx(0.002, rel=0.5)
     session.close()
 
@@ -319,7 +319,7 @@ def test_a_surrogate_that_is_left_while_one_plans_is_no_fault(
     assert session.add(near, START).joined.wait(60)
     there: dict[str, Any] = {"a": near}
     settings = ClientSettings(state=tmp_path, surrogates={"b": Peer("b")})
-    planner = Planner(settings, "try", session, None, there)
+    planner = Planner(settings, "try", None, ReplayedStanding(session, there))
     feed = session.feed
 
     def leaving(name: str) -> Feed | None:
@@ -400,7 +400,7 @@ def test_a_session_with_the_policy_nearest(world: World) -> None:
     assert status["answered"] == 9
     assert status["policy"] == "nearest"
     assert status["sent_bytes"] < status["sent_bytes_if_all"]
-    assert runner.session.wait_stable(60)
+    assert operations(runner).wait_stable(60)
     assert eventually(lambda: world.home.executed("notes") == 3)
     world.spots["a"].crash()
     assert get().headers["X-Satchel-Leader"] == "home"

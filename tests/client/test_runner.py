@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from chunkstore import MediaNotFound
-from client import Runner
+from client import ServiceSession
 from client.arrival import Arrival
 from client.fronts.proxy import Proxy
 from client.moves.history import History
@@ -35,7 +35,7 @@ from satchel.errors import (
     UsageError,
 )
 from satchel.ids import OperationNumber
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.needs import requires
 from tests.waiting import eventually
 from wire import Identity, Peer, ReplicaStatus
@@ -43,8 +43,8 @@ from wire import Identity, Peer, ReplicaStatus
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
 
 
-def replica_states(runner: Runner) -> dict[str, str]:
-    return {feed.name: feed.state.value for feed in runner.session.feeds()}
+def replica_states(runner: ServiceSession) -> dict[str, str]:
+    return {feed.name: feed.state.value for feed in operations(runner).feeds()}
 
 
 def pull(world: World) -> None:
@@ -72,7 +72,7 @@ def test_home_answers_a_surrogate_joins_and_a_move_ends_the_old_one(carried: Wor
     assert len(carried.spots["b"].replicas()) == 1
     for _ in range(5):
         assert post(url).status_code == 200
-    assert runner.session.wait_stable(60)
+    assert operations(runner).wait_stable(60)
     status = runner.status()
     assert status["diverged"] == 0
     assert status["last_operation"] == status["stable_operation"] == 11
@@ -100,8 +100,8 @@ def test_a_session_without_media_goes_on_where_the_last_one_ended(carried: World
         url = carried.proxy(runner)
         for _ in range(3):
             assert post(url).status_code == 200
-        assert runner.session.journal.last == total
-        assert runner.session.wait_stable(60)
+        assert operations(runner).journal.last == total
+        assert operations(runner).wait_stable(60)
         runner.close()
 
 
@@ -110,7 +110,7 @@ def test_a_session_starts_a_service_that_home_has_stopped_or_never_launched(worl
     for total in (1, 2):
         runner = world.runner(media=False)
         assert post(world.proxy(runner)).status_code == 200
-        assert runner.session.journal.last == total
+        assert operations(runner).journal.last == total
         runner.close()
         world.home.home.stop("notes")
 
@@ -122,7 +122,7 @@ def test_a_session_with_media_takes_up_what_was_done_without(carried: World) -> 
         post(url)
     runner.close()
     runner = carried.runner()
-    assert runner.session.journal.last == 3
+    assert operations(runner).journal.last == 3
     assert runner.move("a").replayed == 3
 
 
@@ -130,19 +130,19 @@ def test_media_that_is_not_there_is_told_and_nothing_is_made_in_its_place(carrie
     empty = carried.folder / "mountpoint"
     empty.mkdir()
     for media in (carried.folder / "nowhere", empty):
-        runner = Runner(carried.settings, "notes", media=media)
+        runner = ServiceSession(carried.settings, "notes", media=media)
         with closing(runner), pytest.raises(MediaNotFound):
             runner.start()
     assert list(empty.iterdir()) == []
 
 
 def test_a_service_that_nobody_has_is_not_found(carried: World) -> None:
-    runner = Runner(carried.settings, "diary", media=carried.stick)
+    runner = ServiceSession(carried.settings, "diary", media=carried.stick)
     with pytest.raises(NotFoundError, match="diary"):
         runner.start()
     runner.close()
     lonely = dataclasses.replace(carried.settings, home=Peer())
-    runner = Runner(lonely, "diary", media=carried.stick)
+    runner = ServiceSession(lonely, "diary", media=carried.stick)
     with pytest.raises(NotFoundError, match=f"diary at {carried.stick}: home was not asked"):
         runner.start()
     runner.close()
@@ -151,12 +151,12 @@ def test_a_service_that_nobody_has_is_not_found(carried: World) -> None:
 @pytest.mark.parametrize("name", ["../../etc", "", "Notes", "a/b"])
 def test_a_name_that_is_none_is_refused(carried: World, name: str) -> None:
     with pytest.raises(UsageError, match="cannot name a service"):
-        Runner(carried.settings, name, media=None)
+        ServiceSession(carried.settings, name, media=None)
 
 
 def test_without_home_and_media_there_is_no_session(carried: World) -> None:
     carried.home.cut()
-    runner = Runner(carried.settings, "notes", media=None)
+    runner = ServiceSession(carried.settings, "notes", media=None)
     with pytest.raises(UnavailableError, match="cannot connect to home"):
         runner.start()
     runner.close()
@@ -165,7 +165,9 @@ def test_without_home_and_media_there_is_no_session(carried: World) -> None:
 def test_a_wrong_key_is_refused_in_clear_text(carried: World) -> None:
     other = Identity.create(carried.folder / "other")
     home = dataclasses.replace(carried.settings.home, identity=other.path)
-    runner = Runner(dataclasses.replace(carried.settings, home=home), "notes", media=carried.stick)
+    runner = ServiceSession(
+        dataclasses.replace(carried.settings, home=home), "notes", media=carried.stick
+    )
     with pytest.raises(AccessError, match="does not accept the key"):
         runner.start()
     runner.close()
@@ -180,9 +182,9 @@ def test_a_session_starts_without_home_and_home_joins_when_it_can(carried: World
     answers = [post(url) for _ in range(5)]
     assert {answer.headers["X-Satchel-Leader"] for answer in answers} == {"a"}
     assert {answer.headers["X-Satchel-Stable"] for answer in answers} == {"no"}
-    assert runner.session.journal.stable == 0
+    assert operations(runner).journal.stable == 0
     carried.home.mend()
-    assert runner.session.wait_stable(60)
+    assert operations(runner).wait_stable(60)
     assert eventually(lambda: replica_states(runner)["home"] == "joined")
     assert carried.home.executed("notes") == 5
     assert runner.status()["diverged"] == 0
@@ -198,7 +200,7 @@ def test_home_goes_and_comes_back_in_the_middle(carried: World) -> None:
         assert post(url).headers["X-Satchel-Leader"] == "a"
     assert eventually(lambda: replica_states(runner)["home"] == "silent")
     carried.home.mend()
-    assert runner.session.wait_stable(60)
+    assert operations(runner).wait_stable(60)
     assert eventually(lambda: carried.home.executed("notes") == 11)
 
 
@@ -212,7 +214,7 @@ def test_a_home_that_starts_again_from_its_checkpoint_is_brought_up_to_date(
     carried.home.restart()
     for _ in range(4):
         assert post(url).status_code == 200
-    assert runner.session.wait_stable(60)
+    assert operations(runner).wait_stable(60)
     assert runner.status()["diverged"] == 0
     holder = carried.home.home.service("notes").lease.holder
     assert holder and holder.startswith("laptop-")
@@ -334,7 +336,7 @@ def test_a_replica_comes_up_without_home_and_gets_from_it_what_the_media_lacks_l
         shutil.move(path, hidden / path.name)
     Media.open(carried.stick).close()
     threading.Timer(2.0, carried.home.mend).start()
-    runner._chunks = Media.open(carried.stick)
+    runner._of.medium = Media.open(carried.stick)
     brought = runner.move("a")
     assert brought.fetched_bytes["home"] > 0
 
@@ -353,8 +355,8 @@ def test_media_that_is_pulled_out_in_the_middle_loses_nothing(carried: World) ->
     runner.close()
     put_back(carried)
     again = carried.runner()
-    assert again.session.journal.last == 6
-    assert not again.session.journal.beside
+    assert operations(again).journal.last == 6
+    assert not operations(again).journal.beside
     assert again.move("a").replayed == 6
     assert again.status()["diverged"] == 0
 
@@ -375,8 +377,8 @@ def test_beside_the_media_and_without_home_nothing_is_acknowledged_but_all_is_ke
     put_back(carried)
     carried.home.mend()
     again = carried.runner()
-    assert again.session.journal.last == 2
-    assert again.session.wait_stable(60)
+    assert operations(again).journal.last == 2
+    assert operations(again).wait_stable(60)
     assert carried.home.executed("notes") == 2
 
 
@@ -384,7 +386,7 @@ def test_a_checkpoint_that_somebody_else_signed_is_refused(carried: World) -> No
     stranger = carried.folder / "signers"
     key = Identity.create(carried.folder / "stranger")
     stranger.write_text(f'owner namespaces="satchel-checkpoint" {key.public}\n')
-    runner = Runner(
+    runner = ServiceSession(
         dataclasses.replace(carried.settings, allowed_signers=stranger),
         "notes",
         media=carried.stick,
@@ -406,7 +408,7 @@ def test_a_damaged_checkpoint_on_media_gives_way_to_home_s(carried: World) -> No
     assert runner.move("a").replayed == 0
     runner.close()
     carried.home.cut()
-    alone = Runner(carried.settings, "notes", media=carried.stick)
+    alone = ServiceSession(carried.settings, "notes", media=carried.stick)
     with pytest.raises(CheckpointDamaged, match="is of no use"):
         alone.start()
     alone.close()
@@ -415,7 +417,7 @@ def test_a_damaged_checkpoint_on_media_gives_way_to_home_s(carried: World) -> No
 def test_a_checkpoint_under_another_service_s_name_is_refused(carried: World) -> None:
     carried.mislabel("notes", "diary")
     lonely = dataclasses.replace(carried.settings, home=Peer())
-    runner = Runner(lonely, "diary", media=carried.stick)
+    runner = ServiceSession(lonely, "diary", media=carried.stick)
     with pytest.raises(CheckpointDamaged, match="it is of service notes"):
         runner.start()
     runner.close()
@@ -428,14 +430,14 @@ def test_home_s_newer_checkpoint_is_used_when_the_media_is_too_old_to_lead_on(
     url = carried.proxy(runner)
     for _ in range(5):
         post(url)
-    assert runner.session.wait_stable(60)
+    assert operations(runner).wait_stable(60)
     runner.close()
     service = carried.home.home.service("notes")
     for _ in range(2):
         service.checkpoint()
     runner = carried.runner()
     assert runner.manifest.operation == 5
-    assert (runner.session.journal.base, runner.session.journal.last) == (5, 5)
+    assert (operations(runner).journal.base, operations(runner).journal.last) == (5, 5)
     assert runner.move("a").replayed == 0
     assert post(carried.proxy(runner)).headers["X-Satchel-Operation"] == "6"
 
@@ -448,7 +450,7 @@ def test_a_return_home_and_out_again(carried: World) -> None:
     runner.close()
     carried.home.carry("notes", carried.stick)
     runner = carried.runner()
-    journal = runner.session.journal
+    journal = operations(runner).journal
     assert (runner.manifest.operation, journal.base, journal.last) == (4, 0, 4)
     assert runner.move("a").replayed == 0
     assert post(carried.proxy(runner)).headers["X-Satchel-Operation"] == "5"
@@ -467,7 +469,7 @@ def test_operations_that_only_the_media_has_reach_home_on_return(carried: World)
     carried.home.carry("notes", carried.stick)
     assert carried.home.executed("notes") == 3
     carried.home.mend()
-    assert carried.runner().session.journal.last == 3
+    assert operations(carried.runner()).journal.last == 3
 
 
 def test_a_service_without_state_is_answered_by_whoever_is_first(world: World) -> None:
@@ -482,7 +484,7 @@ def test_a_service_without_state_is_answered_by_whoever_is_first(world: World) -
     assert {answer.headers["X-Satchel-Leader"] for answer in answers} <= {"a", "home"}
     assert runner.status()["diverged"] == 0
     assert not (world.stick / "satchel" / "log" / "speech").exists()
-    assert runner.session.journal.last - runner.session.journal.base <= 1
+    assert operations(runner).journal.last - operations(runner).journal.base <= 1
 
 
 def test_what_a_killed_session_left_on_a_surrogate_the_next_one_ends(
@@ -557,7 +559,7 @@ def test_an_interrupt_in_the_middle_of_a_move_leaves_nothing(
 def test_many_sessions_leave_no_thread_and_no_descriptor(carried: World) -> None:
     def once() -> None:
         runner = carried.runner()
-        proxy = Proxy(runner.session)
+        proxy = Proxy(operations(runner))
         runner.move("a")
         post(f"http://127.0.0.1:{proxy.port}")
         proxy.close()
@@ -583,4 +585,4 @@ def test_a_surrogate_s_replica_is_ended_when_its_host_is_told(carried: World) ->
     assert hosted.replica.state is ReplicaState.STOPPED
     assert post(url).headers["X-Satchel-Leader"] == "home"
     assert eventually(lambda: replica_states(runner)["a"] == "lost")
-    assert runner.session.journal.last == OperationNumber(2)
+    assert operations(runner).journal.last == OperationNumber(2)

@@ -24,7 +24,7 @@ from client.state.savings import (
     saved_since,
 )
 from tests.client.test_cli import Person
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.needs import requires
 from tests.waiting import eventually
 
@@ -140,8 +140,8 @@ def test_a_surrogate_that_answers_first_is_shown_with_what_it_saved(carried: Wor
     runner.move("a")
     for _ in range(20):
         assert post(url).status_code == 200
-    assert runner.session.wait_stable(15.0)
-    first = runner.session.tally.first_responses["a"]
+    assert operations(runner).wait_stable(15.0)
+    first = operations(runner).tally.first_responses["a"]
     runner.close()
     with closing(Person(carried)) as person:
         rows = person.sees("stats", "notes")

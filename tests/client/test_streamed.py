@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from client import Runner
+from client import ServiceSession
 from client.fronts.proxy import Proxy
 from images import build, target
 from replay import agent_program
 from testbed.built import cache_folder
 from tests.client import streaming_service
 from tests.client.carried import CarriedWorld, carried_world
+from tests.client.world import operations
 from tests.machines import MACHINE
 from tests.needs import requires
 from tests.waiting import eventually
@@ -57,10 +58,10 @@ class Session:
 
     def __init__(self, world: CarriedWorld) -> None:
         self.world = world
-        self.runner = Runner(world.settings, "streaming", media=None)
+        self.runner = ServiceSession(world.settings, "streaming", media=None)
         self.runner.start()
         self.runner.move("a")
-        self.proxy = Proxy(self.runner.session)
+        self.proxy = Proxy(operations(self.runner))
 
     def close(self) -> None:
         self.proxy.close()
@@ -69,7 +70,7 @@ class Session:
     @property
     def agreed(self) -> bool:
         """Whether the second replica has answered all that the first one has, and the same."""
-        tally = self.runner.session.tally
+        tally = operations(self.runner).tally
         assert tally.diverged == 0
         return tally.later_responses == sum(tally.first_responses.values())
 
@@ -159,10 +160,10 @@ def test_an_upload_in_pieces_has_all_bytes(session: Session, tmp_path: Path) -> 
             file.write(block)
             expected.update(block)
     url = f"http://127.0.0.1:{session.proxy.port}/put"
-    before = session.runner.session.last
+    before = operations(session.runner).last
     done = subprocess.run(["curl", "-sS", "-T", body, url], capture_output=True, check=True)
     assert done.stdout.decode() == expected.hexdigest()
-    assert session.runner.session.last - before == UPLOADED_MEBIBYTES + 1
+    assert operations(session.runner).last - before == UPLOADED_MEBIBYTES + 1
     assert eventually(lambda: session.agreed, PATIENCE_SECONDS)
 
 

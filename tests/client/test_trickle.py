@@ -7,7 +7,7 @@ from pathlib import Path
 
 from media import Media, read_manifest
 from replay import Log
-from tests.client.world import World, post
+from tests.client.world import World, operations, post
 from tests.needs import requires
 from tests.waiting import eventually
 
@@ -53,7 +53,7 @@ def test_a_medium_that_is_pulled_out_meanwhile_gets_what_it_lacks_later(carried:
     carried.stick.rename(carried.folder / "pulled")
     for _ in range(4):
         post(url)
-    assert eventually(lambda: runner.session.journal.beside)
+    assert eventually(lambda: operations(runner).journal.beside)
     runner.close()
     (carried.folder / "pulled").rename(carried.stick)
     assert on_stick(carried.stick) == [0]

@@ -12,6 +12,7 @@ from images import build, changed, target
 from replay import agent_program
 from testbed.built import cache_folder
 from tests.client.carried import carried_world
+from tests.client.world import carried_of
 from tests.images.cloud_disk import CACHE, cloud_disk
 from tests.machines import MACHINE
 from tests.needs import requires
@@ -87,5 +88,5 @@ def test_an_ssh_session_into_a_cloud_disk_goes_on_through_a_move(firmware: str) 
         assert eventually(lambda: world.home.home.service(name).view().state == "down")
         assert shell.says('[ "$kept" = $$ ] && echo the same') == "the same"
         assert shell.says("hostname") == name
-        assert session.relay.counts().reset == 0
+        assert carried_of(session).relay.counts().reset == 0
         assert shell.end() == 0

@@ -16,9 +16,12 @@ from typing import Any
 
 import httpx2
 
-from client import ClientSettings, Runner
+from client import ClientSettings, ServiceSession
+from client.contracts import Carried, Replayed
 from client.fronts.proxy import Proxy
+from client.platform.settings import HOME
 from client.session.checkpoints import NOTHING, OwnerOverrides
+from client.session.session import Session
 from homeserver import Home, HomeSettings
 from homeserver.api import MAX_BODY, home_app, serve_home
 from homeserver.home import signers_line
@@ -36,6 +39,8 @@ SERVICES = {"notes": True, "speech": False}
 """By name: whether it keeps state."""
 
 LAPTOP = "laptop:1"
+
+COPY_SECONDS = 120.0
 """The identity that the client has at surrogates."""
 
 
@@ -172,6 +177,28 @@ class SpotPlace(Place):
         self.host.close()
 
 
+def operations(session: ServiceSession) -> Session:
+    """The operations of a replayed service."""
+    assert isinstance(session.contract, Replayed)
+    return session.contract.session
+
+
+def carried_of(session: ServiceSession) -> Carried:
+    """The contract of a carried service."""
+    assert isinstance(session.contract, Carried)
+    return session.contract
+
+
+def copy_now(session: ServiceSession) -> None:
+    """Have home get a copy now, and wait for it."""
+    carried = carried_of(session)
+    with carried._changing:
+        if carried.leader != HOME and carried._shipping.wait(COPY_SECONDS):
+            carried._copy()
+    assert carried._shipping.wait(COPY_SECONDS)
+    assert not carried._shipping.failure
+
+
 class World:
     """A home, two surrogates, media, and what a client has to know of them."""
 
@@ -215,10 +242,10 @@ class World:
         take_over: bool = False,
         accepted: OwnerOverrides = NOTHING,
         **settings: object,
-    ) -> Runner:
+    ) -> ServiceSession:
         """A session that has started."""
         changed = dataclasses.replace(self.settings, **settings)  # type: ignore[arg-type]
-        made = Runner(changed, service, media=self.stick if media else None)
+        made = ServiceSession(changed, service, media=self.stick if media else None)
         self._closing.append(made.close)
         try:
             made.start(take_over=take_over, accepted=accepted)
@@ -227,9 +254,9 @@ class World:
             raise
         return made
 
-    def proxy(self, runner: Runner) -> str:
+    def proxy(self, runner: ServiceSession) -> str:
         """The URL of a proxy for that session."""
-        made = Proxy(runner.session)
+        made = Proxy(operations(runner))
         self._closing.append(made.close)
         return f"http://127.0.0.1:{made.port}"
 

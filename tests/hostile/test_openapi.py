@@ -29,7 +29,6 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from client.control import control_app
-from client.fronts.proxy import Proxy
 from homeserver.api import home_app
 from homeserver.edge import EdgeDoors, GrantRegistry
 from homeserver.shares import ShareRegistry, Shares
@@ -124,6 +123,5 @@ def test_session(short_path: Path, tmp_path: Path) -> None:
         world.home.launch("notes")
         world.home.carry("notes", world.stick)
         runner = world.runner()
-        with closing(Proxy(runner.session)) as front:
-            app = control_app(runner, front, queue.SimpleQueue())
-            assert fuzz(app, tmp_path) >= MET
+        runner.open_fronts()
+        assert fuzz(control_app(runner, queue.SimpleQueue()), tmp_path) >= MET

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.carried import carried_world
+from tests.client.world import carried_of
 from tests.machines import MACHINE
 from tests.needs import requires
 from tests.services.examples import example
@@ -34,4 +35,4 @@ def test_a_kernel_counts_on_through_moves(tmp_path: Path) -> None:
         assert numbers == [str(number) for number in range(1, len(numbers) + 1)]
         # It may have been interrupted between a count and its print.
         assert kept in (f"kept {len(numbers)}", f"kept {len(numbers) + 1}")
-        assert session.relay.counts().reset == 0
+        assert carried_of(session).relay.counts().reset == 0

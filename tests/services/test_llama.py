@@ -11,6 +11,7 @@ import pytest
 
 from testbed.built import cache_folder
 from tests.client.carried import carried_world
+from tests.client.world import carried_of
 from tests.machines import MACHINE
 from tests.needs import requires
 from tests.services.examples import EXAMPLES, example
@@ -73,4 +74,4 @@ def test_a_streamed_answer_goes_on_through_moves(tmp_path: Path) -> None:
         assert len(words) > 8
         assert len(set(words)) > len(WORDS) / 8  # it babbles, and not one word alone
         assert words == text(whole.stdout.decode()).split()[: len(words)]
-        assert session.relay.counts().reset == 0
+        assert carried_of(session).relay.counts().reset == 0

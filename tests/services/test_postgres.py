@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from client.carry import CarryRunner
+from client.service import ServiceSession
 from tests.client.carried import CarriedWorld, carried_world
+from tests.client.world import carried_of
 from tests.machines import MACHINE
 from tests.needs import requires
 from tests.services.examples import example
@@ -83,7 +84,7 @@ def test_pgbench_and_a_session_of_psql_go_through_a_move(world: CarriedWorld) ->
         person.types("\\q\n")
         assert person.ends() == 0
     check_books(port, transactions)
-    assert session.relay.counts().reset == 0
+    assert carried_of(session).relay.counts().reset == 0
 
 
 def goes_on(port: int) -> bool:
@@ -139,17 +140,17 @@ def test_what_was_committed_before_a_loss_is_at_home(world: CarriedWorld) -> Non
     assert eventually(lambda: len(committing.at) > 20, PATIENCE_SECONDS)
     world.spots["a"].cut()
     lost_at = time.time()
-    assert eventually(lambda: session.losses, PATIENCE_SECONDS)
+    assert eventually(lambda: carried_of(session).losses, PATIENCE_SECONDS)
     committing.end()
     check_rows(session, committing, lost_at)
 
 
-def check_rows(session: CarryRunner, committing: Committing, lost_at: float) -> None:
+def check_rows(session: ServiceSession, committing: Committing, lost_at: float) -> None:
     """The rows at home are the first ones, with all that are older than was promised."""
-    (loss,) = session.losses
+    (loss,) = carried_of(session).losses
     found = [int(row) for row in asked(session.port, "table rows order by 1").splitlines()]
     assert found == list(range(1, len(found) + 1))
     print(f"{loss}; {len(found)} of {len(committing.at)} rows are there")
     since = datetime.fromisoformat(loss.since).timestamp()
     assert {number for number, at in committing.at.items() if at < since} <= set(found)
-    assert lost_at - since <= session.behind + SLACK_SECONDS, str(loss)
+    assert lost_at - since <= carried_of(session).behind + SLACK_SECONDS, str(loss)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.carried import carried_world
+from tests.client.world import carried_of
 from tests.machines import MACHINE
 from tests.needs import requires
 from tests.services.examples import example
@@ -50,4 +51,4 @@ def test_a_session_with_a_running_top_survives_a_move(tmp_path: Path) -> None:
             assert person_at.shows("\r\n") == shell
             person_at.types("exit 7\n")
             assert person_at.ends() == 7
-        assert session.relay.counts().reset == 0
+        assert carried_of(session).relay.counts().reset == 0

@@ -17,39 +17,46 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from client.carry.at_rest import AtRest
-from client.carry.copies import MachineCopies
-from client.carry.losses import Loss
-from client.carry.outbound import OutboundConnections
-from client.carry.resending import send_again
+from client.contracts.contract import Contract, Resources, Use
+from client.fronts import Front
 from client.fronts.origin import ServiceOrigin
 from client.fronts.ports import LocalPort, served
 from client.fronts.requests import FrontRequests
 from client.fronts.tcp import TcpPort
-from client.moves.handing import Begin, begin_at, begin_at_home, hand_over
+from client.moves.handing import Begin, hand_over
 from client.moves.mover import Mover, Went
+from client.moves.planner import Planner, Standing
 from client.moves.routes import Route
 from client.moves.sources import Sources, chunks_link
-from client.places.here import SurrogatesHere
 from client.places.home import Home
-from client.places.place import Place
+from client.places.place import AtRest, Place
 from client.places.surrogate import Surrogate, SurrogateNotTrusted
 from client.platform.activity_gate import ActivityGate
-from client.platform.settings import HOME, ClientSettings
-from client.session.checkpoints import NOTHING, OwnerOverrides, newest_at_home
+from client.platform.settings import HOME
+from client.session.checkpoints import NOTHING, Candidate, OwnerOverrides, newest_at_home
+from client.session.shutdown import UnsentOperations
+from client.streams.copies import MachineCopies
+from client.streams.losses import Loss
+from client.streams.outbound import OutboundConnections
+from client.streams.resending import send_again
 from images import EgressRule, Manifest
-from media import Media, SignedManifest
+from media import SignedManifest
 from replay import StreamRelay
 from satchel.errors import SatchelError, StateError, UnavailableError
-from satchel.names import check_name
 from satchel.polling import POLL_SECONDS
+from satchel.progress import Progress
 from satchel.timestamps import elapsed
-from wire import Egress, Lane, Links
+from wire import Egress, Lane
 
 logger = logging.getLogger(__name__)
+
+STAY_SECONDS = 60.0
+"""After it has gone somewhere it moves nowhere by itself for so long."""
+
+HELD_SECONDS = 1.0
+"""How long programs wait at a move, until one has told."""
 
 QUIET_SECONDS = 1.0
 """How long a leader's streams may carry nothing until it is asked for a sign of life."""
@@ -74,52 +81,42 @@ SETTLE_SECONDS = 120.0
 """How long home may take to get the last delta of a session."""
 
 
-class CarryRunner:
-    """See the module. Thread-safe; `close` ends everything it began."""
+class Carried(Contract, Standing):
+    """See the module and Contract."""
 
-    def __init__(self, settings: ClientSettings, service: str, *, media: Path | None) -> None:
-        """Raises BadName."""
-        self.settings, self.parked = settings, False
-        self.service = check_name(service, "service")
-        self.media = media
-        self.here = SurrogatesHere(settings, settings.run / f"{service}.here")
-        self._links = Links(settings.run / "l" / service, reached=self.here.reached)
+    name = "carry"
+
+    def __init__(self, resources: Resources) -> None:
+        super().__init__(resources)
         self._attention = threading.Event()
-        self.relay = StreamRelay(service, lambda why: self._attention.set())
-        self._changing = threading.RLock()  # held by whoever changes who leads
-        self._closing = threading.Event()
+        self.relay = StreamRelay(self._service, lambda why: self._attention.set())
         self._settled = False
-        self._chunks = Media.open(media, settings.media_keys) if media else None
-        self._fronts: list[TcpPort] = []
-        self._losses: list[Loss] = []
-        self._moves: list[Went] = []
+        self.losses: list[Loss] = []
         self._unheard: float | None = None
         self._looked = self._claimed = self._frozen = self._attached_at = time.monotonic()
         self._threads: list[threading.Thread] = []
         self._outgoing: OutboundConnections | None = None
         self._paused = 0.0
+        self._held = HELD_SECONDS
+        self._led_since = float("-inf")
         self._started = False
-        # From `start` on; `_origin` is the signed checkpoint that the leader goes back to.
+        # From `open` on; `_origin` is the signed checkpoint that the leader goes back to.
         self._origin: Manifest
         self._leader: Place
 
-    def start(self, *, take_over: bool = False, accepted: OwnerOverrides = NOTHING) -> None:
-        """Have home lead, and its streams reached. Once. Without home in reach nobody leads, until
-        a move to a surrogate, which goes on from the medium's copy.
-
-        Raises what home raises, AccessError for a manifest that the owner did not sign,
-        ConflictError when another client holds the service, and unless it is accepted StateOlder
-        and CheckpointPartial; `close` is due all the same."""
-        self.settings.require_home()
-        link = self._links.get(HOME, self.settings.home)
-        self._home = Home(link, self.service, self.settings.client_id, self.settings.media_keys)
-        there = self._reach_home(take_over)
-        bulk = self._links.get(chunks_link(HOME), self.settings.home, Lane.BULK)
+    def open(self, found: Sequence[Candidate], accepted: OwnerOverrides) -> None:
+        """Have home lead, and its streams reached. Without home in reach nobody leads, until a
+        move to a surrogate, which goes on from the medium's copy."""
+        home = self._settings.require_home()
+        assert self._of.home is not None
+        self._home, links, there = self._of.home, self._of.links, self._of.reached is not None
+        bulk = links.get(chunks_link(HOME), home, Lane.BULK)
         in_use = lambda: [self._origin] if isinstance(self._leader, Surrogate) else []  # noqa: E731
-        self._copies = MachineCopies(self.settings, self._home, bulk, self._chunks, in_use)
-        sources = Sources(self.settings, self._links, self._chunks, ActivityGate())
-        self._mover = Mover(self.settings, self.service, self._links, self._home, sources)
-        left = self._mover.left()
+        self._copies = MachineCopies(self._settings, self._home, bulk, self._medium, in_use)
+        sources = Sources(self._settings, links, self._medium, ActivityGate())
+        self.mover = Mover(self._settings, self._service, links, self._home, sources)
+        self.planner = Planner(self._settings, self._service, self._home, self)
+        left = self.mover.left()
         newest = None
         if there:
             if left is None:
@@ -130,7 +127,7 @@ class CarryRunner:
             self._origin = self._copies.resting(accepted)
         quiet = lambda: self.relay.counts().quiet_seconds  # noqa: E731
         self._shipping = self._copies.ship(self._origin, quiet)
-        self._leader = left or (self._home if there else AtRest(self._home))
+        self._leader = left or (self._home if there else AtRest(self._home.link))
         if newest:
             self._copies.begin(newest, led_on=left is None)
         self._requests = FrontRequests(self._origin.contract.idempotent, self._safe_until)
@@ -140,7 +137,7 @@ class CarryRunner:
         if egress := self._origin.contract.egress:
             self._outgoing = OutboundConnections(self.relay, self._way_out(egress))
         for name, work in (("leader", self._watch), ("copies", self._make_copies)):
-            thread = threading.Thread(target=work, name=f"{name} of {self.service}", daemon=True)
+            thread = threading.Thread(target=work, name=f"{name} of {self._service}", daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -155,125 +152,107 @@ class CarryRunner:
         return float(self._origin.contract.behind)
 
     @property
-    def ending(self) -> bool:
-        """Whether the session was told to end."""
-        return self._closing.is_set()
-
-    @property
     def leader(self) -> str:
         """Where the replica is that leads; `medium` while none does."""
         return self._leader.name
 
-    def open_fronts(self, chosen: Sequence[LocalPort] = ()) -> list[TcpPort]:
-        """Listen for programs, for each port of the service, at those that are chosen, else at
-        those of the recipe. Raises ConflictError when one is taken, UsageError for a port that the
-        service does not have, UnsupportedError for a front that this version does not have."""
+    def open_fronts(self, chosen: Sequence[LocalPort]) -> list[Front]:
         ports = self._origin.contract.ports
-        origin = ServiceOrigin.of(self.service, self.settings.state)
-        for one in served(self.service, ports, chosen):
-            self._fronts.append(TcpPort(self.relay, one, self._requests, origin))
-        return self._fronts
+        origin = ServiceOrigin.of(self._service, self._settings.state)
+        return [
+            TcpPort(self.relay, one, self._requests, origin)
+            for one in served(self._service, ports, chosen)
+        ]
 
-    @property
-    def port(self) -> int:
-        """Where programs reach the first of its ports."""
-        return self._fronts[0].port
+    def use(self) -> Use:
+        counts = self.relay.counts()
+        return Use(counts.turns, counts.open, 0.0, {})
 
-    def copy_now(self) -> None:
-        """Have home get a copy now, and wait for it. Raises UnavailableError where it does not."""
-        with self._changing:
-            if self._leader.name != HOME and self._shipping.wait(SETTLE_SECONDS):
-                self._copy()
-        if not self._shipping.wait(SETTLE_SECONDS) or self._shipping.failure:
-            raise UnavailableError("home has no new copy", why=self._shipping.failure or "")
+    def admit(self, surrogate: str, route: Route | None) -> None:
+        """Raises SurrogateNotTrusted as well."""
+        self._require_open()
+        if surrogate == self._leader.name:
+            raise StateError(f"{self._service} is at {surrogate} already")
+        if surrogate != HOME and not self._settings.surrogate(surrogate).trusted:
+            raise SurrogateNotTrusted(surrogate, self._service)
+        if route and route not in self.routes(silent=True):
+            ways = ", ".join(way.value for way in self.routes(silent=True))
+            what = f"{self._service} cannot go there by {route.value}"
+            raise StateError(what, why=f"{self.leader} leads", fix=f"go by {ways}")
 
-    def move(self, surrogate: str) -> Went:
-        """Have a replica at that surrogate lead, or home's with the name `home`. Raises
-        SurrogateNotTrusted, NotFoundError, and what both ends and home raise: who led before leads
-        then."""
+    def held_seconds(self, surrogate: str) -> float | None:
+        """To a trusted surrogate, some time after it went where it is."""
+        stayed = time.monotonic() - self._led_since
+        if stayed < STAY_SECONDS or not self._settings.surrogate(surrogate).trusted:
+            return None
+        return self._held
+
+    def routes(self, *, silent: bool) -> set[Route]:
+        return {self._route(self._leader)}
+
+    @staticmethod
+    def _route(leader: Place) -> Route:
+        if isinstance(leader, Surrogate):
+            return Route.HANDOVER
+        return Route.FRESH if leader.name == HOME else Route.REPLAY
+
+    def givers(self, *, silent: bool) -> list[Surrogate]:
+        return [self._leader] if isinstance(self._leader, Surrogate) else []
+
+    def on_medium(self, manifest: Manifest) -> bool:
+        there = self._copies.on_medium
+        return there is not None and there.id == manifest.id
+
+    def bring(self, surrogate: str, route: Route, *, use_media: bool, progress: Progress) -> Went:
         began = time.monotonic()
-        with self._mover.turn(), self._changing:
-            self._require_open()
-            if surrogate == self._leader.name:
-                raise StateError(f"{self.service} is at {surrogate} already")
-            if surrogate != HOME and not self.settings.surrogate(surrogate).trusted:
-                raise SurrogateNotTrusted(surrogate, self.service)
-            if surrogate == HOME:
-                gone = self._go_home(began)
-            elif isinstance(self._leader, AtRest):
-                gone = self._go_from_medium(surrogate, began)
-            elif self._copies.on_medium and self._is_lost_without_home():
-                gone = self._replace_from_medium(surrogate, began)
-            else:
-                gone = self._go(surrogate, began)
-            self._moves.append(gone)
-            return gone
+        if surrogate == HOME:
+            return self._go_home(began)
+        if isinstance(self._leader, AtRest):
+            return self._go_from_medium(surrogate, began)
+        if self._copies.on_medium and self._is_lost_without_home():
+            return self._replace_from_medium(surrogate, began)
+        return self._go(surrogate, began, use_media=use_media)
+
+    def drop(self, surrogate: str) -> None:
+        with self.changing():
+            if surrogate != self._leader.name:
+                self.mover.end(surrogate)
 
     def status(self) -> dict[str, Any]:
-        """Everything that `satchel status` shows."""
         counts, safe = self.relay.counts(), self._safe_until()
         rests = isinstance(self._leader, AtRest)
-        row: dict[str, Any] = {
-            "name": self.leader,
-            "state": "rests" if rests else "leads",
-            "operation": None,
-        }
-        row |= dict.fromkeys(
-            ("fetched_bytes", "faults", "stalls", "sources", "volumes", "foresight")
-        )
-        if isinstance(self._leader, Surrogate):
-            with contextlib.suppress(SatchelError):
-                found = self._leader.status(timeout=POLL_SECONDS).to_json()
-                row |= {key: found.get(key) for key in row if key in found and key != "state"}
         return {
-            "service": self.service,
-            "contract": "carry",
-            "leader": self.leader,
-            "checkpoint": self._shipping.copy.manifest.id,
+            "rows": {self.leader: {"state": "rests" if rests else "leads", "operation": None}},
             "behind_seconds": self.behind,
             "copies": self._copies.status(0.0 if rests else elapsed() - safe, rests=rests),
             "deltas": self._shipping.kept,
             "delta_bytes": self._shipping.sent_bytes,
             "delta_paused_seconds": self._paused,
             "delta_failure": self._shipping.failure,
-            "ports": [front.status() for front in self._fronts],
             "streams": dataclasses.asdict(counts),
-            "losses": [str(loss) for loss in self._losses],
-            "lost_seconds": [round(loss.seconds, 1) for loss in self._losses],
-            "moves": [move.to_json() for move in self._moves],
-            "replicas": [row],
-            "first_responses": {},
-            "staged": [],
-            **self.here.status(),
-            "quarantined": [],
+            "losses": [str(loss) for loss in self.losses],
+            "lost_seconds": [round(loss.seconds, 1) for loss in self.losses],
         }
 
-    @property
-    def losses(self) -> list[Loss]:
-        """Leaders that were lost so far."""
-        return list(self._losses)
-
-    def settle(self) -> None:
+    def settle(self) -> UnsentOperations | None:
         """Bring the service home: what was done at a surrogate is there then. Never fails."""
         if not self._started:
-            return
-        with self._mover.turn(), self._changing:
+            return None
+        with self.changing():
             if self._settled:
-                return
+                return None
             self._settled = True
             try:
                 self._settle()
             except SatchelError as error:
                 logger.error("%s", error)
             self._closing.set()
+        return None
 
     def close(self) -> None:
-        """End the session: home leads, nothing is left elsewhere. Never fails."""
         self.settle()
         self._closing.set()
         self._attention.set()
-        for front in self._fronts:
-            front.close()
         for thread in self._threads:
             thread.join()
         self.relay.close()
@@ -281,11 +260,6 @@ class CarryRunner:
             self._outgoing.close()
         if self._started:
             self._copies.close()
-            with contextlib.suppress(SatchelError):
-                self._home.release()
-        self._links.close()
-        if self._chunks:
-            self._chunks.close()
 
     def _safe_until(self) -> float:
         """Up to when what was answered is not lost with the leader, by `elapsed`."""
@@ -297,24 +271,10 @@ class CarryRunner:
 
     def _require_open(self, giver: str = "") -> None:
         if self._closing.is_set():
-            raise StateError(f"the session of {self.service} has ended")
+            raise StateError(f"the session of {self._service} has ended")
 
     def _newest(self) -> SignedManifest:
-        return newest_at_home(self._home, self.settings.allowed_signers)
-
-    def _reach_home(self, take_over: bool) -> bool:
-        """Whether home is there. Raises as home does, UnavailableError without a medium."""
-        try:
-            self._home.link.connect()
-            self._home.claim(take_over=take_over)
-        except UnavailableError as error:
-            if self._chunks is None:
-                raise
-            logger.warning("home: %s; the medium's copy is all there is", error)
-            return False
-        if self._chunks is not None:
-            self.settings.media_keys.require_standing(self._chunks.root, self._chunks.uuid)
-        return True
+        return newest_at_home(self._home, self._settings.allowed_signers)
 
     def _settle(self) -> None:
         """Home leads, and the medium has what home has. Raises where that cannot be: a machine at a
@@ -326,7 +286,7 @@ class CarryRunner:
                 self._go_home(time.monotonic())
             except SatchelError as error:
                 raise UnavailableError(
-                    f"{self.service} does not come home, and is left at {self.leader}",
+                    f"{self._service} does not come home, and is left at {self.leader}",
                     why=str(error),
                     fix="the next session continues with it there",
                 ) from error
@@ -336,36 +296,37 @@ class CarryRunner:
 
     # Who leads
 
-    def _go(self, surrogate: str, began: float) -> Went:
+    def _go(self, surrogate: str, began: float, *, use_media: bool) -> Went:
         leader = self._leader
-        made = self._mover.bring(
+        made = self.mover.bring(
             surrogate,
             lambda: self._begin(leader),
             self._require_open,
             beside=isinstance(leader, Surrogate),
             standby=True,
+            use_media=use_media,
         )
-        place, begun, steps = made.place, made.begin.manifest, self._mover.trace.steps()
+        place, begun, steps = made.place, made.begin.manifest, self.mover.trace.steps()
         try:
             place.look_for_door()
             self._have_home_get(leader, begun)
             steps.done("home gets what it begins with")
             took = hand_over(leader, place, begun.volumes, steps)
+            self._held = took["held_seconds"]
         except BaseException:
-            self._mover.put_away(place)
+            self.mover.put_away(place)
             raise
         self._lead(place)
         if leader.name == HOME:
             self._origin = begun
-        self._mover.leave(leader)
+        self.mover.leave(leader)
         return self._went(place, began, asked_seconds=made.begin.seconds, **took)
 
     def _begin(self, leader: Place) -> Begin:
         """What a replica elsewhere begins with: a freeze of the leader, which goes on."""
-        if isinstance(leader, Surrogate):
-            return begin_at(leader, self._origin)
-        begin = begin_at_home(self._home, self.settings.allowed_signers)
-        return dataclasses.replace(begin, touched=self._home.touched())
+        begin = self.planner.begin(self._route(leader), self._origin)
+        touched = begin.touched or self._home.touched() if leader.name == HOME else begin.touched
+        return dataclasses.replace(begin, touched=touched)
 
     def _have_home_get(self, leader: Place, begun: Manifest) -> None:
         """What a move begins with is what later deltas are since, so home has to have that very
@@ -374,17 +335,17 @@ class CarryRunner:
             self._copies.have(self._newest(), elapsed(), led_on=False)
             return
         if not self._home.answers():
-            logger.warning("home has no copy of %s yet: it is out of reach", self.service)
+            logger.warning("home has no copy of %s yet: it is out of reach", self._service)
             return
         if self._shipping.wait(SETTLE_SECONDS):
             offered = leader.delta_to(self.manifest.volumes, begun)
             self._shipping.send(offered, leader.fetch(offered), elapsed())
         if not self._shipping.wait(SETTLE_SECONDS):
-            logger.warning("home has no copy of %s yet: %s", self.service, self._shipping.failure)
+            logger.warning("home has no copy of %s yet: %s", self._service, self._shipping.failure)
 
     def _go_from_medium(self, surrogate: str, began: float) -> Went:
         begin = Begin(self._origin)
-        made = self._mover.bring(surrogate, lambda: begin, self._require_open)
+        made = self.mover.bring(surrogate, lambda: begin, self._require_open)
         self._lead(made.place)
         stalled, fetched = made.status.stalls.seconds, made.status.fetched_bytes
         took = {"held_seconds": time.monotonic() - began, "stalled_seconds": stalled}
@@ -414,7 +375,7 @@ class CarryRunner:
     def _go_home(self, began: float) -> Went:
         leader = self._leader
         if isinstance(leader, AtRest) or not self._home.answers_within(HOME_SECONDS):
-            raise UnavailableError(f"{self.service} cannot go home", why="home is out of reach")
+            raise UnavailableError(f"{self._service} cannot go home", why="home is out of reach")
         assert isinstance(leader, Surrogate)
         if self._shipping.wait(SETTLE_SECONDS):
             self._copy()
@@ -438,13 +399,14 @@ class CarryRunner:
         self._copies.have(self._newest(), elapsed(), led_on=not self._settled)
         self._origin = self.manifest
         self._lead(self._home)
-        self._mover.leave(leader)
+        self.mover.leave(leader)
         sizes, paused = (offered.offer.size,), offered.offer.paused_seconds
         times = {"held_seconds": took, "paused_seconds": paused}
         return self._went(leader, began, deltas=sizes, **times)
 
     def _lead(self, place: Place) -> None:
-        self._leader, self._unheard, self._frozen = place, None, time.monotonic()
+        self._leader, self._unheard = place, None
+        self._frozen = self._led_since = time.monotonic()
         try:
             self._reach()
         except SatchelError as error:
@@ -468,7 +430,7 @@ class CarryRunner:
                 logger.info("%s", error)
             finally:
                 self._changing.release()
-            self._mover.tidy()
+            self.mover.tidy()
             self._closing.wait(AGAIN_SECONDS)
 
     def _look(self) -> None:
@@ -553,9 +515,9 @@ class CarryRunner:
             successor=successor,
         )
         send_again(self.relay, requests.again)
-        self._losses.append(loss)
+        self.losses.append(loss)
         logger.error("%s", loss)
-        self._mover.leave(leader)
+        self.mover.leave(leader)
 
     def _look_for_home(self) -> None:
         """Nobody leads yet. Home does, once it is there."""
@@ -589,7 +551,7 @@ class CarryRunner:
                         self._copy()
                 except SatchelError as error:
                     self._frozen = time.monotonic()
-                    logger.warning("no copy of %s: %s", self.service, error)
+                    logger.warning("no copy of %s: %s", self._service, error)
 
     def _copy(self) -> None:
         """Have home get what has changed since its copy. Nothing is on its way there."""
