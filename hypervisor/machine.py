@@ -341,6 +341,9 @@ class Machine(Protocol):
         Called again before that, it writes the same bytes. A failed call leaves no file.
         """
 
+    def weigh(self, weight: int) -> None:
+        """Give it that part of the processors while others want them; see Confinement.weigh."""
+
     def stop(self) -> None:
         """End it in any state, for good, at once: STOPPED. Leaves no process and no socket.
 

@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
 from chunkstore import Store, TableRoot
-from hypervisor import CONFINED_FILES, LAUNCHER, READY, RamMount, Wiring
-from sandbox import CellMounts
+from hypervisor import CONFINED_FILES, LAUNCHER, READY, Boot, MachineSpec, RamMount, Wiring
+from sandbox import CellMounts, Cells
 from satchel.confinement import HOST, Confinement
 from satchel.errors import StateError
 from satchel.ids import BLOCK_SIZE
@@ -201,3 +202,24 @@ class Attachment:
         finally:
             self._server.stop(remove=True)
             self._room.end()
+
+
+def room_in(
+    cells: Cells | None, spec: MachineSpec, boot: Boot | None, written: int, seen: CellMounts
+) -> Confinement:
+    """Return a room of these cells for a machine that sees that, and the files it boots from.
+
+    written: the bytes that its disks may take. Without cells, return the host itself.
+    """
+    if cells is None:
+        return HOST
+    for path in (*seen.machine, *seen.helpers):
+        path.touch(mode=0o600)
+    started = boot.files if boot else []
+    return cells.room(
+        dataclasses.replace(seen, readable=[*seen.readable, *started]),
+        memory=spec.memory_bytes,
+        written=written,
+        processors=spec.vcpus,
+        kvm=spec.accelerator == "kvm",
+    )

@@ -46,7 +46,7 @@ from replay import (
     adapters,
 )
 from replica.answer_previews import AnswerPreviews
-from replica.attachment import RAM, Attachment
+from replica.attachment import RAM, Attachment, room_in
 from replica.door import StreamDoor, still
 from replica.folder import RunFolder
 from replica.guest_clock import GuestClock, let_run
@@ -62,8 +62,7 @@ from replica.states import (
     check_shares,
     was_stopped,
 )
-from sandbox import CellMounts, Cells, left
-from satchel.confinement import HOST, Confinement
+from sandbox import EVERYBODY, Cells, left
 from satchel.errors import SatchelError
 from satchel.ids import ZERO_REF, OperationNumber, ReplicaId
 from satchel.process import printable_tail
@@ -142,6 +141,7 @@ class Replica:
         self._folder: RunFolder | None = None
         self._attachment: Attachment | None = None
         self._machine: Machine | None = None
+        self._weight = EVERYBODY
         self._agent: AgentChannel | None = None
         self._unpacked = unpacked
         self._cells = cells
@@ -160,6 +160,12 @@ class Replica:
         if machine.state is MachineState.FAILED:
             self._become(ReplicaState.FAILED, machine.failure())
         return self._state
+
+    def weigh(self, weight: int) -> None:
+        """Give its machine that part of the processors; see `Machine.weigh`. Thread-safe."""
+        self._weight = weight
+        if machine := self._machine:
+            machine.weigh(weight)
 
     @property
     def last(self) -> OperationNumber:
@@ -268,6 +274,7 @@ class Replica:
                     self._store.resolve(volume.root, volume.map, 0, 1)
                 attached(self._attachment.volumes)
                 self._machine = self._driver.adopt(self.spec, self._attachment.wiring(self.id))
+                self._machine.weigh(self._weight)  # an earlier daemon may have given it another
                 if self._machine.state is not MachineState.RUNNING:
                     why = f"its machine is {self._machine.state.value}"
                     raise ReplicaFailed(f"replica {self.id} cannot be taken over", why=why)
@@ -426,7 +433,7 @@ class Replica:
             resolver,
             read_ahead_kib=FIRST_BOOT_READ_AHEAD_KIB if boot else 0,
             unpacked=self._unpacked,
-            into=partial(self._room, boot),
+            into=partial(room_in, self._cells, self.spec, boot, self._overlay_bytes),
         )
         self.phases.steps.done("volumes attached: nbdkit, nbdfuse")
         attached(self._attachment.volumes)
@@ -435,20 +442,6 @@ class Replica:
         self.phases.steps.done("QEMU started")
         self._require(ReplicaState.STARTING)
         return self._machine
-
-    def _room(self, boot: Boot | None, seen: CellMounts) -> Confinement:
-        if self._cells is None:
-            return HOST
-        for path in (*seen.machine, *seen.helpers):
-            path.touch(mode=0o600)
-        started = boot.files if boot else []
-        return self._cells.room(
-            dataclasses.replace(seen, readable=[*seen.readable, *started]),
-            memory=self.spec.memory_bytes,
-            written=self._overlay_bytes,
-            processors=self.spec.vcpus,
-            kvm=self.spec.accelerator == "kvm",
-        )
 
     def _greet(self, seconds: float) -> None:
         assert self._machine is not None

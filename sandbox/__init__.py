@@ -16,7 +16,7 @@ docs/sandbox.md tells what it keeps out.
 """
 
 from sandbox.build import build_cell
-from sandbox.cells import CellImpossible, Cells, Setting, lacking, left, let_cells_read, weigh
+from sandbox.cells import CellImpossible, Cells, Setting, lacking, left, let_cells_read
 from sandbox.confine import ConfinementImpossible, confine, require_confinement
 from sandbox.groups import EVERYBODY
 from sandbox.groups import clear as clear_groups
@@ -38,5 +38,4 @@ __all__ = [
     "left",
     "let_cells_read",
     "require_confinement",
-    "weigh",
 ]

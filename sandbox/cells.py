@@ -42,7 +42,7 @@ _PROGRAMS = ("qemu-system-x86_64", "nbdkit", "nbdfuse")
 CELL_UMASK = 0o022
 """The strictest that lets a cell's user read what root makes."""
 
-DRIVERS = ("qemu",)
+DRIVERS = ("qemu", "libvirt-session")
 """Those of which each machine is one process that a cell can hold."""
 
 
@@ -160,13 +160,6 @@ def let_cells_read(private: Path) -> None:
 def left(folder: Path) -> Confinement:
     """The room in which the machine of that folder runs, which an earlier process of ours made."""
     return Cell.adopt(folder) or HOST
-
-
-def weigh(folder: Path, weight: int) -> None:
-    """What the machine of that folder gets of processors and disk, see Groups.weigh. Where it has
-    no cell, nothing changes."""
-    if cell := Cell.adopt(folder):
-        cell.groups.weigh(weight)
 
 
 def lacking() -> str:

@@ -214,6 +214,9 @@ class Cell:
     def give(self, path: Path) -> None:
         owned(path, self._record["uid"])
 
+    def weigh(self, weight: int) -> None:
+        self.groups.weigh(weight)
+
     def end(self) -> None:
         self._first.signal(signal.SIGKILL)
         with self._starting:

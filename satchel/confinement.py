@@ -54,6 +54,10 @@ class Confinement(Protocol):
     def give(self, path: Path) -> None:
         """Let the room's processes use a file of ours that they can see."""
 
+    def weigh(self, weight: int) -> None:
+        """Give it that part of processors and disk while others want them: 1 to 1000, 100 until
+        this is called. A room without control groups keeps its part."""
+
     def end(self) -> None:
         """End all that runs in it. Harmless the second time."""
 
@@ -93,6 +97,9 @@ class NoConfinement:
 
     def give(self, path: Path) -> None:
         """They have our rights."""
+
+    def weigh(self, weight: int) -> None:
+        """They share ours."""
 
     def end(self) -> None:
         """Its processes are ended by their owners."""

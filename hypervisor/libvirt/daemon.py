@@ -17,14 +17,18 @@ import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from satchel.errors import UnavailableError
 
 SYSTEM = "qemu:///system"
-"""The daemon that runs as root. One of a user can neither give domains users of their own nor
-limit them."""
+"""The daemon that runs as root. It gives domains users of their own, and limits them."""
+
+SESSION = "qemu:///session"
+"""The daemon of a user, with no more rights than that user. The library starts it when it is asked
+for, and it ends some minutes after its last domain."""
 
 FORGET_SECONDS = 20.0
 """How long libvirt may take to see that a domain has ended."""
@@ -32,7 +36,17 @@ FORGET_SECONDS = 20.0
 PERIOD = 100_000
 """Microseconds in which a domain may use its processors."""
 
+_UNIFIED = Path("/sys/fs/cgroup/cgroup.controllers")
+"""Exists where control groups are of version 2, whose usual weight is 100 and not 1024."""
+
 _DISTRIBUTION = ["/usr/lib/python3/dist-packages"]
+
+
+_PROGRAMS = {
+    "libvirt-daemon": "sbin/libvirtd",
+    "libvirt-daemon-driver-qemu": "lib/*/libvirt/connection-driver/libvirt_driver_qemu.so",
+}
+"""Below /usr: what tells that a package is there."""
 
 
 class LibvirtUnavailable(UnavailableError):
@@ -60,7 +74,7 @@ class Daemon:
             number = int(connection.getLibVersion())
         return f"{number // 1_000_000}.{number // 1000 % 1000}.{number % 1000}"
 
-    def create(self, xml: str, limits: Limits) -> str:
+    def create(self, xml: str, limits: Limits | None = None) -> str:
         """Start a domain that stands still and is forgotten when it ends, and limit it. Raises
         LibvirtUnavailable, with libvirt's reason; returns why limits are not in force, if so.
 
@@ -75,6 +89,8 @@ class Daemon:
                 raise LibvirtUnavailable(
                     "libvirt does not start the domain", why=str(error)
                 ) from error
+            if limits is None:
+                return ""
             try:
                 domain.setMemoryParameters({"hard_limit": limits.memory_mib << 10})
                 domain.setSchedulerParameters(
@@ -83,6 +99,14 @@ class Daemon:
             except libvirt.libvirtError as error:
                 return str(error)
         return ""
+
+    def weigh(self, known: uuid.UUID, weight: int) -> None:
+        """Give the domain that part of the processors while others want them, in hundredths of the
+        usual one. Without a control group of the domain, nothing changes."""
+        usual = 100 if _UNIFIED.exists() else 1024
+        with self._connected() as (_, connection):
+            domain = connection.lookupByUUID(known.bytes)
+            domain.setSchedulerParameters({"cpu_shares": max(2, usual * weight // 100)})
 
     def destroy(self, known: uuid.UUID) -> None:
         """End the domain, if there is one, and wait until libvirt has forgotten it."""
@@ -115,6 +139,17 @@ class Daemon:
         finally:
             with contextlib.suppress(libvirt.libvirtError):
                 connection.close()
+
+
+def lacking_packages() -> list[str]:
+    """The packages of Debian that domains need and this host lacks."""
+    usr = Path("/usr")
+    found = [name for name, file in _PROGRAMS.items() if next(usr.glob(file), None) is None]
+    try:
+        binding()
+    except LibvirtUnavailable:
+        found.append("python3-libvirt")
+    return found
 
 
 @functools.cache

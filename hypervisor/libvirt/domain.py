@@ -32,6 +32,9 @@ MONITOR = "monitor.sock"
 FOLDER_VARIABLE = "SATCHEL_RUN_FOLDER"
 """Tells the emulator which run folder its machine has; defined again in emulator.py."""
 
+DOOR_VARIABLE = "SATCHEL_DOOR"
+"""Tells the emulator at which socket a daemon starts QEMU for it; defined again in emulator.py."""
+
 _SCHEMA = "http://libvirt.org/schemas/domain/qemu/1.0"
 _NAMES = uuid.UUID("6ad2cb63-1c6b-5b3c-8f0e-8a4a4a3c5f1e")
 _FIRST_UID = 0x70000000
@@ -76,12 +79,7 @@ def domain_xml(
     """
     ET.register_namespace("qemu", _SCHEMA)
     who = DomainIdentity.of(wiring)
-    kind = {"tcg": "qemu", "kvm": "kvm"}[spec.accelerator]
-    root = ET.Element("domain", type=kind)
-    _add(root, "name", text=who.name)
-    _add(root, "uuid", text=str(who.uuid))
-    _add(root, "memory", text=str(spec.memory_mib), unit="MiB")
-    _add(root, "vcpu", text=str(spec.vcpus))
+    root = _begun(spec, wiring)
     _add_board(root, spec, boot)
     _add_devices(_add(root, "devices"), spec, wiring, emulator)
     label = _add(root, "seclabel", type="static", model="dac", relabel="no")
@@ -91,10 +89,44 @@ def domain_xml(
     return ET.tostring(root, encoding="unicode")
 
 
+def session_xml(spec: MachineSpec, wiring: Wiring, emulator: Path, door: Path) -> str:
+    """The XML of a domain of a user's libvirt. Its emulator has the daemon at `door` start QEMU.
+
+    It has what libvirt shows and asks for. The devices are those of hypervisor.qemu.argv.
+    """
+    ET.register_namespace("qemu", _SCHEMA)
+    root = _begun(spec, wiring)
+    _add_board(root, spec, None)
+    devices = _add(root, "devices")
+    _add(devices, "emulator", text=str(emulator))
+    for index, name in enumerate(spec.disks):
+        disk = _add_disk(devices, index, name, wiring.disks[name])
+        if spec.firmware and index == 0:
+            _add(disk, "boot", order="1")
+    _add(devices, "controller", type="usb", index="0", model="none")
+    _add(devices, "memballoon", model="none")
+    line = _add(root, f"{{{_SCHEMA}}}commandline")
+    _add(line, f"{{{_SCHEMA}}}env", name=DOOR_VARIABLE, value=str(door))
+    _check_text(root)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _begun(spec: MachineSpec, wiring: Wiring) -> ET.Element:
+    who = DomainIdentity.of(wiring)
+    root = ET.Element("domain", type={"tcg": "qemu", "kvm": "kvm"}[spec.accelerator])
+    _add(root, "name", text=who.name)
+    _add(root, "uuid", text=str(who.uuid))
+    _add(root, "memory", text=str(spec.memory_mib), unit="MiB")
+    _add(root, "vcpu", text=str(spec.vcpus))
+    return root
+
+
 def _add_board(root: ET.Element, spec: MachineSpec, boot: Boot | None) -> None:
     system = _add(root, "os")
     _add(system, "type", text="hvm", arch="x86_64", machine=spec.machine_type)
-    if boot is not None:
+    if spec.firmware == "uefi":
+        _add(system, "loader", text=str(argv.UEFI_FIRMWARE), type="rom")
+    if boot is not None and not spec.firmware:
         _add(system, "kernel", text=str(boot.kernel))
         _add(system, "initrd", text=str(boot.initrd))
         _add(system, "cmdline", text=boot.cmdline)
@@ -114,7 +146,9 @@ def _add_board(root: ET.Element, spec: MachineSpec, boot: Boot | None) -> None:
 def _add_devices(devices: ET.Element, spec: MachineSpec, wiring: Wiring, emulator: Path) -> None:
     _add(devices, "emulator", text=str(emulator))
     for index, name in enumerate(spec.disks):
-        _add_disk(devices, index, name, wiring.disks[name])
+        disk = _add_disk(devices, index, name, wiring.disks[name])
+        if spec.firmware and index == 0:
+            _add(disk, "boot", order="1")
     _add(devices, "controller", type="pci", index="0", model="pcie-root")
     _add(devices, "controller", type="usb", index="0", model="none")
     ports = {argv.AGENT_PORT: wiring.agent_socket}
@@ -137,7 +171,7 @@ def _add_devices(devices: ET.Element, spec: MachineSpec, wiring: Wiring, emulato
     _add(devices, "memballoon", model="none")
 
 
-def _add_disk(devices: ET.Element, index: int, name: str, uri: str) -> None:
+def _add_disk(devices: ET.Element, index: int, name: str, uri: str) -> ET.Element:
     export, socket = argv.parse_uri(uri)
     kind = {"device": "disk", "model": "virtio-non-transitional"}
     disk = _add(devices, "disk", type="network", **kind)
@@ -148,6 +182,7 @@ def _add_disk(devices: ET.Element, index: int, name: str, uri: str) -> None:
     _add(disk, "target", dev=f"vd{_DISK_LETTERS[index]}", bus="virtio")
     _add(disk, "serial", text=name[:20])
     _add_address(disk, argv.FIRST_DISK_SLOT + index)
+    return disk
 
 
 def _add_arguments(root: ET.Element, spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> None:
@@ -163,7 +198,9 @@ def _add_arguments(root: ET.Element, spec: MachineSpec, wiring: Wiring, boot: Bo
         if option in _TAKEN:
             arguments += [option, value]
     if boot is None:
-        arguments += ["-incoming", "defer", "-option-rom", "linuxboot_dma.bin"]
+        arguments += ["-incoming", "defer"]
+        if not spec.firmware:
+            arguments += ["-option-rom", "linuxboot_dma.bin"]
     line = _add(root, f"{{{_SCHEMA}}}commandline")
     for argument in arguments:
         _add(line, f"{{{_SCHEMA}}}arg", value=argument)

@@ -8,6 +8,8 @@ import contextlib
 import logging
 import os
 import shutil
+import threading
+from functools import partial
 from pathlib import Path
 
 from hypervisor.libvirt.access import group_of_kvm, let_in
@@ -77,10 +79,6 @@ class LibvirtDriver:
 
     def check(self, spec: MachineSpec) -> None:
         self._host.check(spec)
-        if spec.firmware:
-            raise MachineUnsupported(
-                ["a way to start a domain from its disk"], 'use driver = "qemu"'
-            )
         if lacking := self.lacking():
             raise MachineUnsupported(lacking)
 
@@ -94,7 +92,7 @@ class LibvirtDriver:
             self._daemon.destroy(who.uuid)  # what is left of an earlier machine in this folder
             boot = self._prepare(wiring, boot, who.uid)
             self._create(spec, wiring, boot)
-            machine = _found(wiring)
+            machine = self._found(wiring)
             machine.begin(incoming=boot is None)
             for path in (wiring.run_dir / name for name in BOOT_FILES):
                 path.unlink(missing_ok=True)  # QEMU has read them
@@ -113,7 +111,7 @@ class LibvirtDriver:
         return machine
 
     def adopt(self, spec: MachineSpec, wiring: Wiring) -> QemuMachine:
-        machine = _found(absolute(wiring))
+        machine = self._found(absolute(wiring))
         machine.join()
         return machine
 
@@ -172,15 +170,27 @@ class LibvirtDriver:
                 path.chmod(0o700 if path.is_dir() else 0o600)
         return boot
 
+    def _found(self, wiring: Wiring) -> QemuMachine:
+        """The machine whose QEMU holds the lock there. Raises MachineFailed."""
+        process = running(wiring.run_dir, PID_FILE)
+        weigh = partial(self._weigh, DomainIdentity.of(wiring))
+        return QemuMachine(wiring, process, wiring.run_dir / FOLDER, weigh=weigh)
+
+    def _weigh(self, who: DomainIdentity, weight: int) -> None:
+        """A thread asks libvirt: no operation waits for a libvirt that does not answer."""
+
+        def ask() -> None:
+            try:
+                self._daemon.weigh(who.uuid, weight)
+            except LibvirtUnavailable as error:
+                logger.info("%s keeps its part of the processors: %s", who.name, error.why)
+
+        threading.Thread(target=ask, name="libvirt weight", daemon=True).start()
+
 
 def _copied(source: Path, target: Path) -> Path:
     shutil.copyfile(source, target)
     return target
-
-
-def _found(wiring: Wiring) -> QemuMachine:
-    """The machine whose QEMU holds the lock there. Raises MachineFailed."""
-    return QemuMachine(wiring, running(wiring.run_dir, PID_FILE), wiring.run_dir / FOLDER)
 
 
 def _clear(wiring: Wiring) -> None:

@@ -19,7 +19,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,10 +83,12 @@ class QemuMachine:
         process: Process,
         channels: Path | None = None,
         incoming: IncomingState | None = None,
+        weigh: Callable[[int], None] | None = None,
     ) -> None:
         """channels: the folder of the sockets that QEMU makes, where it is not the run folder: of a
         QEMU with a user of its own, who may make files only there. incoming: of one in a confined
-        room, who can make none."""
+        room, who can make none. weigh: of one whose room does not do that."""
+        self._weigh = weigh or wiring.room.weigh
         self._incoming = incoming
         self.wiring = wiring
         self._channels = channels or wiring.run_dir
@@ -174,6 +176,9 @@ class QemuMachine:
             except OSError:
                 device_state.unlink(missing_ok=True)
                 raise
+
+    def weigh(self, weight: int) -> None:
+        self._weigh(weight)
 
     def stop(self) -> None:
         with self._changing:

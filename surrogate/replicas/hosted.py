@@ -11,7 +11,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 
 from chunkstore import Foresight, Store, TableRoot
 from images import Manifest
@@ -26,7 +25,6 @@ from replica import (
     WrongReplicaState,
     was_stopped,
 )
-from sandbox import weigh
 from satchel.errors import (
     ROOTS,
     CapacityError,
@@ -106,7 +104,7 @@ class HostedReplica:
         self._readahead = readahead
         self._pages_ahead = TablePagePrefetcher(fetcher, self._is_quiet, replica.flush)
         self._operation_seconds = operation_seconds
-        self.foreground = CpuPriority(partial(weigh, replica.run_dir), always=self._is_ahead)
+        self.foreground = CpuPriority(replica.weigh, always=self._is_ahead)
         self.standby = Standby(replica) if request.standby and not adopt else None
         self._created = self._heard = time.monotonic()
         self._started_seconds: float | None = None

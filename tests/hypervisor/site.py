@@ -34,6 +34,12 @@ ACCELERATOR = os.environ.get("SATCHEL_TEST_ACCELERATOR", "tcg")
 """What these tests' machines run under: tests/kvm runs them under KVM too."""
 
 SPEC = MachineSpec(memory_mib=128, disks=("disk0",)).under(ACCELERATOR)
+WHOLE_DISK = dataclasses.replace(SPEC, firmware="bios")
+SAID = b"from disk"
+_SAYS = bytes.fromhex("be137c baf803 fc 2eac 84c0 7403 ee ebf7 f4 ebfd")
+BOOT_SECTOR = (_SAYS + SAID).ljust(510, b"\0") + b"\x55\xaa"
+"""Writes each byte of SAID to the serial port, and halts."""
+
 DISK_BYTES = 16 << 20
 ANSWER_SECONDS = 60.0
 BOOT_SECONDS = 300.0
@@ -112,6 +118,9 @@ class Site(Protocol):
     def running(self) -> Machine:
         """A machine that has been resumed from a checkpoint, or booted where that is quick."""
 
+    def from_disk(self) -> Machine:
+        """A machine that has started from its disk; later ones start so too."""
+
     def kill(self, machine: Machine) -> None:
         """End it as a crash does."""
 
@@ -121,6 +130,7 @@ class Site(Protocol):
 class FakeSite:
     def __init__(self, folder: Path) -> None:
         self._driver = FakeDriver(LineGuest, accelerators=(ACCELERATOR,))
+        self._spec = SPEC
         ram = folder / "ram"
         make_sparse(ram, SPEC.memory_bytes)
         self.wiring = Wiring(folder, ram, {"disk0": "nbd+unix:///disk0?socket=/none"})
@@ -130,10 +140,14 @@ class FakeSite:
         return self._driver
 
     def start(self, boot: Boot | None) -> Machine:
-        return self._driver.start(SPEC, self.wiring, boot)
+        return self._driver.start(self._spec, self.wiring, boot)
 
     def running(self) -> Machine:
         return self.start(Boot(Path("vmlinuz"), Path("initrd"), ""))
+
+    def from_disk(self) -> Machine:
+        self._spec = WHOLE_DISK
+        return self.start(Boot())
 
     def kill(self, machine: Machine) -> None:
         assert isinstance(machine, FakeMachine)
@@ -181,6 +195,7 @@ class QemuSite:
     def __init__(self, folder: Path, checkpoint: Path | None, driver: Driver | None = None) -> None:
         self.driver = driver or QemuDriver()
         self._checkpoint = checkpoint
+        self._spec = SPEC
         self._machines: list[Machine] = []
         disk, ram = folder / "disk", folder / "ram"
         make_sparse(disk, DISK_BYTES)
@@ -190,7 +205,7 @@ class QemuSite:
         self.wiring = Wiring(folder, ram, {"disk0": self.nbd.uri})
 
     def start(self, boot: Boot | None) -> Machine:
-        machine = self.driver.start(SPEC, self.wiring, boot)
+        machine = self.driver.start(self._spec, self.wiring, boot)
         self._machines.append(machine)
         return machine
 
@@ -200,6 +215,14 @@ class QemuSite:
         machine = self.start(None)
         machine.load(self._checkpoint / "device-state")
         machine.resume()
+        return machine
+
+    def from_disk(self) -> Machine:
+        self._spec = WHOLE_DISK
+        with self.disk.open("r+b") as file:
+            file.write(BOOT_SECTOR)
+        machine = self.start(Boot())
+        assert eventually(lambda: SAID in self.wiring.console_log.read_bytes(), BOOT_SECONDS)
         return machine
 
     def kill(self, machine: Machine) -> None:

@@ -142,6 +142,18 @@ def test_generations_of_checkpoint_and_resume(site: Site, short_path: Path) -> N
     agent.close()
 
 
+def test_a_machine_that_started_from_its_disk_continues(site: Site, short_path: Path) -> None:
+    machine = site.from_disk()
+    machine.pause()
+    machine.save(short_path / "device-state")
+    machine.stop()
+    machine = site.start(None)
+    machine.load(short_path / "device-state")
+    machine.resume()
+    machine.weigh(10)  # whether or not this host has weights
+    assert machine.state is MachineState.RUNNING
+
+
 def test_checkpoints_of_one_machine_are_independent(site: Site, short_path: Path) -> None:
     machine = site.running()
     agent = Lines(machine)

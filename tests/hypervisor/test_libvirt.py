@@ -225,6 +225,10 @@ def test_an_operator_suspends_resumes_and_destroys(
     libvirtd.virsh("resume", name)
     assert agent.answer() == "2"
     agent.close()
+    usual = int(libvirtd.virsh("schedinfo", name).split("cpu_shares")[1].split()[1])
+    machine.weigh(10)
+    tenth = f"<shares>{usual // 10}</shares>"
+    assert eventually(lambda: tenth in libvirtd.virsh("dumpxml", name))
     libvirtd.virsh("destroy", name)
     assert eventually(lambda: machine.state is MachineState.FAILED)
     with pytest.raises(MachineFailed):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replica.folder import RunFolder
-from sandbox import EVERYBODY, Cell, CellMounts, Cells, weigh
+from sandbox import EVERYBODY, Cell, CellMounts, Cells, left
 from satchel.process import Process
 from tests.waiting import eventually
 
@@ -48,8 +48,8 @@ def test_a_cell_in_the_background_gets_what_is_left(cells: list[tuple[Path, Cell
         os.sched_setaffinity(loop.pid, {processor})
         loops.append(loop)
     for ahead, behind in ((0, 1), (1, 0)):
-        weigh(cells[ahead][0], EVERYBODY)
-        weigh(cells[behind][0], EVERYBODY // 10)
+        cells[ahead][1].weigh(EVERYBODY)
+        left(cells[behind][0]).weigh(EVERYBODY // 10)
         before = [turns(loop) for loop in loops]
 
         def both(before: list[int] = before) -> bool:
@@ -61,5 +61,5 @@ def test_a_cell_in_the_background_gets_what_is_left(cells: list[tuple[Path, Cell
 
 
 def test_a_folder_without_a_cell_has_no_weight(tmp_path: Path) -> None:
-    weigh(tmp_path, EVERYBODY)
+    left(tmp_path).weigh(EVERYBODY)
     assert not [*tmp_path.iterdir()]
