@@ -11,7 +11,7 @@ from pathlib import Path
 
 from console import Finding
 from homeserver.settings import HomeSettings
-from hypervisor import kvm_denied_to
+from hypervisor import kvm_denied_to, missing_for_libvirt
 from sandbox import lacking
 from satchel.errors import SatchelError
 from wire import HttpClient, host_keys
@@ -24,6 +24,7 @@ def preflight(settings: HomeSettings, ssh_port: int, authorized_keys: Path) -> l
     fails."""
     return [
         *_of_home(settings),
+        *_of_libvirt(settings),
         *_of_kvm(getpass.getuser()),
         *_of_daemon(settings),
         *_of_sshd(ssh_port),
@@ -52,6 +53,11 @@ def _of_uid(settings: HomeSettings) -> Iterator[Finding]:
             " is around it, and its user is the key's",
             'say `cell = "auto"`, and install bubblewrap and allow user namespaces',
         )
+
+
+def _of_libvirt(settings: HomeSettings) -> Iterator[Finding]:
+    for what, remedy in missing_for_libvirt(settings.driver, settings.run, settings.data):
+        yield Finding(what, remedy)
 
 
 def _of_kvm(user: str) -> Iterator[Finding]:

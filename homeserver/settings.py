@@ -47,8 +47,8 @@ class HomeSettings:
         was found again; 0: for ever
     log_key_days:      after so many days logs on media get another key, and what was written under
         the one before counts for as long again; 0: only `media rotate` and `unpair` change it
-    driver:            what makes the machines: `qemu`, `libvirt`, or `auto`, which takes libvirt
-        where its daemon answers and has just started a small machine, and says which it takes
+    driver:            what makes the machines: `qemu`, `libvirt`, or `auto`, which takes root's
+        libvirt where it has just started a small machine, and says which it takes
     threads:           requests answered at once
     boot_seconds:      how long a service may take from its first boot until it listens; a whole
         disk has four times as long

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from satchel.deferred import deferred
 
 if TYPE_CHECKING:
-    from hypervisor.choice import choose_driver
+    from hypervisor.choice import choose_driver, missing_for_libvirt
     from hypervisor.fake import FakeDriver, FakeGuest, FakeMachine
-    from hypervisor.libvirt import LibvirtDriver
+    from hypervisor.libvirt import LibvirtDriver, SessionDriver
     from hypervisor.machine import (
         CONFINED_FILES,
         CONSOLE_LOG,
@@ -74,9 +74,11 @@ __all__ = [
     "QemuDriver",
     "RamMount",
     "RamMountFailed",
+    "SessionDriver",
     "SpecInvalid",
     "Wiring",
     "choose_driver",
     "kvm_denied_to",
+    "missing_for_libvirt",
     "place",
 ]

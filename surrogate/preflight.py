@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from console import Finding, program_path
-from hypervisor import kvm_denied_to
+from hypervisor import kvm_denied_to, missing_for_libvirt
 from satchel.errors import SatchelError
 from surrogate.settings import SurrogateSettings
 from wire import door_settings, not_in_force, shell_lines, sshd_in_force
@@ -20,7 +20,12 @@ FORCED = "ForceCommand"
 def preflight(settings: SurrogateSettings, user: str, config: Path | None) -> list[Finding]:
     """Everything that keeps this surrogate from working, or its guests from having a door only.
     config: sshd's file, where it is not the usual one. Never fails."""
-    return [*_of_daemon(settings), *_of_kvm(user), *_of_sshd(settings, user, config)]
+    return [
+        *_of_daemon(settings),
+        *_of_libvirt(settings),
+        *_of_kvm(user),
+        *_of_sshd(settings, user, config),
+    ]
 
 
 def wanted_of_sshd(settings: SurrogateSettings) -> dict[str, str]:
@@ -34,6 +39,11 @@ def _of_daemon(settings: SurrogateSettings) -> Iterator[Finding]:
     if not settings.socket.exists():
         what = f"no surrogate answers at {settings.socket}"
         yield Finding(what, "start it: `satchel-surrogate serve`")
+
+
+def _of_libvirt(settings: SurrogateSettings) -> Iterator[Finding]:
+    for what, remedy in missing_for_libvirt(settings.driver, settings.run, settings.data):
+        yield Finding(what, remedy)
 
 
 def _of_kvm(user: str) -> Iterator[Finding]:

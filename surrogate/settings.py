@@ -37,8 +37,8 @@ class SurrogateSettings:
     max_volume_gib:    a stranger's machine has no disk larger than that
     overlay_mib:       what a machine may have written to its disks here; one that has more is
                        ended, and no other
-    driver:            what makes the machines: `qemu`, `libvirt`, or `auto`, which takes libvirt
-                       where its daemon answers and has just started a small machine, and says which
+    driver:            what makes the machines: `qemu`, `libvirt`, or `auto`, which takes root's
+                       libvirt where it has just started a small machine, and says which it takes
     threads:           requests answered at once
     operation_seconds: how long one operation may take in the guest; a replica's first one, which
                        waits for most of the blocks, has an hour

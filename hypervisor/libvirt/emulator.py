@@ -12,17 +12,28 @@ SATCHEL_RUN_FOLDER names there are two files that this user may write to:
 - `qemu.pid` gets its number, and a lock that lasts as long as QEMU does. Who finds the lock has
   found the machine, however old the number is.
 
-Without that variable libvirt asks what QEMU can do, and QEMU answers.
+Under a user's libvirt it does not become QEMU. The daemon whose socket the variable SATCHEL_DOOR
+names starts QEMU in a cell, with the monitor that libvirt made. This program waits for QEMU's end,
+and hands on libvirt's SIGTERM.
+
+Without either variable libvirt asks what QEMU can do, and QEMU answers.
 """
 
 import fcntl
 import importlib.util
 import os
+import select
+import signal
+import socket
 import sys
 
 BINARY = "qemu-system-x86_64"
 FOLDER_VARIABLE = "SATCHEL_RUN_FOLDER"
+DOOR_VARIABLE = "SATCHEL_DOOR"
 SETUP_FAILED = 120
+
+MONITOR = "socket,id=charmonitor,fd="
+"""How libvirt's argument for its monitor begins."""
 
 _LAUNCHER = "launch.py"
 
@@ -39,8 +50,28 @@ def _enter(folder: str) -> None:
     os.set_inheritable(lock, True)
 
 
+def _attend(door: str, argv: list[str]) -> int:
+    """Have QEMU started with libvirt's monitor; return when QEMU has ended."""
+    (monitor,) = (one[len(MONITOR) :].split(",")[0] for one in argv if one.startswith(MONITOR))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as daemon:
+        daemon.connect(door)
+        socket.send_fds(daemon, [b"monitor"], [int(monitor)])
+        started = daemon.recv(32)  # empty if QEMU has not been started
+    os.close(int(monitor))
+    if not started:
+        return SETUP_FAILED
+    machine = os.pidfd_open(int(started))
+    signal.signal(signal.SIGTERM, lambda *_: signal.pidfd_send_signal(machine, signal.SIGTERM))
+    ended = select.poll()
+    ended.register(machine, select.POLLIN)
+    ended.poll()
+    return 0
+
+
 def main(argv: list[str]) -> int:
-    """Become QEMU with these arguments; returns only on failure."""
+    """Become QEMU with these arguments; returns only on failure, or when its QEMU has ended."""
+    if door := os.environ.pop(DOOR_VARIABLE, ""):
+        return _attend(door, argv)
     folder = os.environ.pop(FOLDER_VARIABLE, "")
     if not folder:
         os.execvp(BINARY, [BINARY, *argv])

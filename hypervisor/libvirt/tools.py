@@ -8,10 +8,16 @@ when it sees it first, and again when it was written anew; so one that is right 
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from hypervisor.libvirt import emulator
 from hypervisor.qemu import launch
+from satchel.paths import cache_dir
+
+PACKAGED = Path("/usr/bin/satchel-emulator")
+"""The emulator of packages: AppArmor's profile of libvirt's daemon lets it run programs of
+this folder."""
 
 _SOURCES = {"emulator": Path(emulator.__file__), "launch.py": Path(launch.__file__)}
 
@@ -28,3 +34,18 @@ def installed(folder: Path) -> Path:
             new.chmod(0o755)
             new.replace(target)
     return folder / "emulator"
+
+
+def session_emulator() -> Path:
+    """The path of the emulator for a user's libvirt, which runs it as that user."""
+    with contextlib.suppress(OSError):
+        if _code(PACKAGED) == _code(_SOURCES["emulator"]):
+            return PACKAGED
+    folder = cache_dir() / "libvirt"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return installed(folder)
+
+
+def _code(program: Path) -> bytes:
+    """The program without its first line, which packaging may rewrite."""
+    return program.read_bytes().partition(b"\n")[2]

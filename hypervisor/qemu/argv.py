@@ -79,7 +79,7 @@ def command(
         *_process(wiring),
         *_board(spec),
         *_ram(spec, wiring),
-        *_monitor(monitor_fd),
+        *monitor(monitor_fd),
         *_console(wiring),
         *_ports({name: fd for name, fd in sockets.items() if fd is not None}),
         *(argument for index in range(len(spec.disks)) for argument in _disk(spec, wiring, index)),
@@ -126,9 +126,10 @@ def _ram(spec: MachineSpec, wiring: Wiring) -> list[str]:
     return ["-m", f"{spec.memory_mib}M", "-object", _json(backend)]
 
 
-def _monitor(fd: int) -> list[str]:
-    channel = f"socket,id=monitor,fd={fd},server=on,wait=off"
-    return ["-chardev", channel, "-mon", "chardev=monitor,mode=control"]
+def monitor(fd: int, name: str = "monitor") -> list[str]:
+    """The arguments for one more monitor, on a listening socket that the process inherits."""
+    channel = f"socket,id={name},fd={fd},server=on,wait=off"
+    return ["-chardev", channel, "-mon", f"chardev={name},mode=control"]
 
 
 def _console(wiring: Wiring) -> list[str]:

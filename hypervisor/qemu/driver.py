@@ -11,6 +11,7 @@ import os
 import socket
 import struct
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from hypervisor.machine import (
@@ -46,11 +47,11 @@ class QemuDriver:
 
     def start(self, spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> QemuMachine:
         self.check(spec)
-        wiring, boot = absolute(wiring), _absolute_boot(boot)
+        wiring, boot = absolute(wiring), absolute_boot(boot)
         check_wiring(spec, wiring)
         machine = None
         try:
-            machine = _launch(spec, wiring, boot)
+            machine = launch_machine(spec, wiring, boot)
             machine.begin(incoming=boot is None)
         except BaseException:
             if machine is not None:
@@ -66,7 +67,14 @@ class QemuDriver:
         return machine
 
 
-def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> QemuMachine:
+def launch_machine(
+    spec: MachineSpec, wiring: Wiring, boot: Boot | None, monitors: Sequence[int] = ()
+) -> QemuMachine:
+    """QEMU, started in the wiring's room, as an unborn machine: `begin` is its next call.
+
+    The wiring has passed check_wiring, and all paths are absolute. monitors: listening sockets of
+    others who want a monitor. Leaves nothing behind when it raises.
+    """
     paths = {"monitor_fd": wiring.run_dir / MONITOR_SOCKET, "agent_fd": wiring.agent_socket}
     if spec.shares:
         paths["shares_fd"] = wiring.shares_socket
@@ -76,10 +84,12 @@ def _launch(spec: MachineSpec, wiring: Wiring, boot: Boot | None) -> QemuMachine
         with contextlib.ExitStack() as stack:
             fds = {name: stack.enter_context(listening(paths[name])).fileno() for name in paths}
             incoming = _channel(stack) if wiring.room.confined and boot is None else None
-            inherited = (*fds.values(), *([incoming.theirs] if incoming else []))
+            inherited = (*fds.values(), *monitors, *([incoming.theirs] if incoming else []))
             for path in paths.values():
                 wiring.room.give(path)
             command = argv.command(spec, wiring, boot, **fds)
+            for number in monitors:
+                command += argv.monitor(number, f"monitor{number}")
             launcher = (sys.executable, "-I", "-S", launch.__file__, "--")
             process = wiring.room.start(
                 command,
@@ -111,7 +121,7 @@ def absolute(wiring: Wiring) -> Wiring:
     return dataclasses.replace(wiring, run_dir=run_dir, ram=ram)
 
 
-def _absolute_boot(boot: Boot | None) -> Boot | None:
+def absolute_boot(boot: Boot | None) -> Boot | None:
     if boot is None:
         return None
     return boot.moved(Path.absolute)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sites for machines. A QEMU guest boots once per run; tests resume copies of its checkpoint."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from hypervisor import Boot
-from tests.hypervisor.guest import make_guest
+from hypervisor.libvirt import SessionDriver
+from tests.hypervisor.guest import CMDLINE, make_guest
 from tests.hypervisor.libvirtd import Libvirtd
 from tests.hypervisor.site import BOOT_SECONDS, FakeSite, Lines, QemuSite, Site
 from tests.leftovers import SHORT_PREFIX
@@ -18,18 +20,27 @@ from tests.needs import lacking
 
 NEEDS = ("qemu-system-x86_64", "nbdkit", "busybox", "apt-get")
 
+HANDED = "SATCHEL_HANDED_GUEST"
+"""For a run of an ordinary user, who cannot make the test guest: the folder in which root has put
+its kernel, its RAM disk and its checkpoint. Then there are the machines of that user's libvirt."""
+
 
 @pytest.fixture(scope="session")
 def boot_files() -> Boot:
     """Kernel and initial RAM disk of the test guest; skips where there can be no machine."""
     if reasons := [reason for need in NEEDS if (reason := lacking(need))]:
         pytest.skip("; ".join(reasons))
+    if handed := os.environ.get(HANDED):
+        return Boot(Path(handed, "kernel"), Path(handed, "initrd"), CMDLINE)
     return make_guest()
 
 
 @pytest.fixture(scope="session")
 def checkpoint(boot_files: Boot) -> Iterator[Path]:
     """A folder with `ram` and `device-state` of a guest that has booted and counted to 1."""
+    if handed := os.environ.get(HANDED):
+        yield Path(handed)
+        return
     folder = Path(tempfile.mkdtemp(prefix=SHORT_PREFIX))
     site = QemuSite(folder, None)
     try:
@@ -64,12 +75,22 @@ def libvirt_site(checkpoint: Path, libvirtd: Libvirtd, short_path: Path) -> Iter
     site.close()
 
 
+@pytest.fixture
+def session_site(checkpoint: Path, short_path: Path) -> Iterator[QemuSite]:
+    """Its machines are domains of this user's libvirt."""
+    site = QemuSite(short_path, checkpoint, SessionDriver(short_path))
+    yield site
+    site.close()
+
+
 MACHINES = {"qemu": [pytest.mark.machine], "libvirt": [pytest.mark.machine, pytest.mark.nightly]}
+if HANDED in os.environ:
+    MACHINES = {"session": [pytest.mark.machine]}
 
 
 @pytest.fixture(params=["fake", *(pytest.param(n, marks=m) for n, m in MACHINES.items())])
 def site(request: pytest.FixtureRequest, short_path: Path) -> Iterator[Site]:
-    """What every driver's machines must do, each test asks of all of them."""
+    """Each test asks the machines of every driver for the same."""
     if request.param in MACHINES:
         yield request.getfixturevalue(f"{request.param}_site")
         return
