@@ -54,7 +54,8 @@ class _Open:
 
 
 class TenantSockets:
-    """Of one daemon. Thread-safe; `close` ends them all."""
+    """Of one daemon. Thread-safe; `close` ends them all. The interpreter's switch interval becomes
+    SWITCH_SECONDS."""
 
     def __init__(self, host: Host, idle_seconds: float = IDLE_SECONDS) -> None:
         sys.setswitchinterval(SWITCH_SECONDS)
