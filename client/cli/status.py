@@ -18,7 +18,7 @@ from satchel.polling import POLL_SECONDS
 
 FOR_PROGRAMS = (
     *("replicas", "surrogates", "divergences", "quarantined", "staged", "ports", "urls"),
-    *("copies", "refreshed", "found", "offers"),
+    *("copies", "refreshed", "found", "offers", "moves"),
 )
 """What people are shown in another way."""
 
@@ -119,7 +119,7 @@ def command(settings: ClientSettings, service: str, follow: bool, as_json: bool)
 def _sentence(status: dict[str, Any]) -> str:
     """Say where the service is, and whether home has everything."""
     away = [row["name"] for row in status["replicas"] if row["name"] != HOME]
-    place = status.get("leader") or " and ".join(away) or HOME
+    place = " and ".join(away) or status["leader"] or HOME
     said = f"{status['service']} is at {place}"
     if (last := status.get("last_operation")) is None:
         return said
