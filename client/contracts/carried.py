@@ -181,9 +181,11 @@ class Carried(Contract, Standing):
             raise StateError(what, why=f"{self.leader} leads", fix=f"go by {ways}")
 
     def held_seconds(self, surrogate: str) -> float | None:
-        """To a trusted surrogate, some time after it went where it is."""
+        """To a trusted surrogate, some time after the last move; a copy at rest waits for the
+        person."""
         stayed = time.monotonic() - self._led_since
-        if stayed < STAY_SECONDS or not self._settings.surrogate(surrogate).trusted:
+        trusted = self._settings.surrogate(surrogate).trusted
+        if stayed < STAY_SECONDS or not trusted or isinstance(self._leader, AtRest):
             return None
         return self._held
 

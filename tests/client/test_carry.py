@@ -22,6 +22,10 @@ import pytest
 
 from chunkstore import BlockState
 from client import arrival
+from client.contracts import carried
+from client.moves.handing import HOLD
+from client.moves.mover import AWAIT_RUNNING
+from client.moves.routes import Route
 from client.places.surrogate import Surrogate, SurrogateNotTrusted
 from client.platform.settings import HOME
 from client.service import ServiceSession
@@ -292,6 +296,26 @@ def test_a_surrogate_has_to_be_trusted(kept: CarriedWorld) -> None:
         session.move("a")
     assert session.leader == "home"
     session.move("b")
+
+
+def test_a_session_goes_along_to_trusted_surrogates_and_stays_a_while(kept: CarriedWorld) -> None:
+    session = kept.session(trusted=("a",))
+    contract = carried_of(session)
+    assert contract.held_seconds("b") is None
+    assert contract.held_seconds("a") == carried.HELD_SECONDS
+    before = contract.use().exchanges
+    went = session.move("a", traced=True)
+    assert contract.held_seconds("a") is None
+    contract._led_since -= carried.STAY_SECONDS
+    assert contract.held_seconds("a") == went.held_seconds
+    assert contract.use().exchanges == before
+    assert [route.route for route in session.plan("b").routes] == [Route.HANDOVER]
+    with pytest.raises(StateError, match="cannot go there by replay"):
+        contract.admit(HOME, Route.REPLAY)
+    hosts = {host["host"]: host["spans"] for host in session.trace.to_json()}
+    assert set(hosts) == {"client", "home", "a"}
+    assert all(hosts.values())
+    assert {HOLD, AWAIT_RUNNING} <= {span["name"] for span in hosts["client"]}
 
 
 def test_the_old_leader_goes_on_where_the_new_one_does_not_come_up(

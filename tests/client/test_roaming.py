@@ -16,7 +16,7 @@ def prediction(mib: int, seconds: float = 5.0) -> Prediction:
 
 
 def offer(
-    here: float | None, there: float, operations: float = 60, mib: int = 10
+    here: float | None, there: float, operations: float = 60, mib: int = 10, held: float = 0.0
 ) -> MoveOffer | None:
     return worth(
         "cafe",
@@ -25,6 +25,7 @@ def offer(
         operations=operations,
         route=prediction(mib),
         allowed=100 << 20,
+        held=held,
     )
 
 
@@ -41,6 +42,11 @@ def test_one_as_far_as_home_is_not() -> None:
 
 def test_more_bytes_than_allowed_are_not_worth_it() -> None:
     assert offer(0.040, 0.005, mib=101) is None
+
+
+def test_a_move_saves_more_than_programs_wait_for_it() -> None:
+    assert offer(0.040, 0.005, held=1.5) is not None
+    assert offer(0.040, 0.005, held=1.7) is None
 
 
 def test_where_nobody_answers_any_surrogate_is_worth_it() -> None:
