@@ -338,10 +338,10 @@ TEST_F(StoreTest, TakesRecordsOfAnotherAndTellsWhatIsMissing) {
   EXPECT_TRUE(back == content);
   EXPECT_FALSE(other->Admit(Bytes("no record at all"), 16, &admitted).ok());
 
-  const ChunkRef asked[] = {kZeroRef, refs[0], RefOf(5)};
-  bool has[3] = {false, false, true};
-  ASSERT_TRUE(other->Has(asked, 3, has).ok());
-  EXPECT_TRUE(has[0] && has[1] && !has[2]);
+  const ChunkRef asked[] = {kZeroRef, refs[0], RefOf(5), kZeroRef};
+  bool has[4] = {false, false, true, false};
+  ASSERT_TRUE(other->Has(asked, 4, has).ok());
+  EXPECT_TRUE(has[0] && has[1] && !has[2] && has[3]);
   EXPECT_TRUE(other->Get(RefOf(5), bytes).Is(Kind::kMissing));
 }
 
