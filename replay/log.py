@@ -43,8 +43,8 @@ from replay.segments import (
     LogCorrupt,
     LogReadOnly,
     MediaError,
-    Sealing,
     Segment,
+    SegmentKey,
     clear,
     encode_header,
     fresh_segment,
@@ -117,7 +117,7 @@ class Log:
         sealed; without keys, those that the secret does not open."""
         self._unsure = set(self.doubtful)  # nothing that is written vouches for these
         self._keys = keys
-        self._sealing = Sealing.by(keys)
+        self._sealing = SegmentKey.by(keys)
         self._secret = secret
         self._segments = segments
         self._durability = durability
@@ -163,7 +163,7 @@ class Log:
             try:
                 segments, torn = _load(path, keys, secret, repair=not read_only)
                 if not segments and not read_only:
-                    segments = [fresh_segment(path, after, segment_bytes, Sealing.by(keys))]
+                    segments = [fresh_segment(path, after, segment_bytes, SegmentKey.by(keys))]
                 log = cls(path, segments, durability, segment_bytes, keys, secret)
                 log.torn = torn
                 log._lock_fd = lock_fd
@@ -474,7 +474,7 @@ class Log:
             file.seek(offset - TRAILER_SIZE)
             before = file.read(TRAILER_SIZE)[:SEAL_SIZE]
             records = file.read(segment.end - offset)
-        sealing = Sealing.by(self._keys, segment.epoch)
+        sealing = SegmentKey.by(self._keys, segment.epoch)
         made = Segment(segment_path(self.path, first), first, base=True, before=before)
         made.sealed_by(sealing, BASE)
         for number in range(first, segment.last + 1):

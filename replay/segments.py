@@ -177,7 +177,7 @@ class Segment:
         self.end += record_size + TRAILER_SIZE
         self.seal = sealed
 
-    def sealed_by(self, sealing: Sealing, flags: int) -> None:
+    def sealed_by(self, sealing: SegmentKey, flags: int) -> None:
         """Its header, of this version, was written with that seal. It has no operations."""
         self.epoch, self.sealed = sealing.epoch, sealing.key is not None
         self.voucher, self.end = bool(flags & VOUCHER), SEGMENT_HEADER_SIZE
@@ -224,14 +224,14 @@ def _first(path: Path) -> int:
 
 
 @dataclass(frozen=True)
-class Sealing:
+class SegmentKey:
     """The key of a segment, None if it is unknown, and its epoch."""
 
     epoch: int = 0
     key: bytes | None = None
 
     @classmethod
-    def by(cls, keys: KeyRing | None, epoch: int | None = None) -> Sealing:
+    def by(cls, keys: KeyRing | None, epoch: int | None = None) -> SegmentKey:
         """Return the key of an epoch; by default the current key of the ring."""
         if epoch is None:
             epoch = keys.current.epoch if keys else 0
@@ -239,7 +239,7 @@ class Sealing:
 
 
 def encode_header(
-    first: int, flags: int, before: bytes = UNSEALED, sealing: Sealing = Sealing()
+    first: int, flags: int, before: bytes = UNSEALED, sealing: SegmentKey = SegmentKey()
 ) -> bytes:
     """The bytes that a segment starts with. before: the seal of the record before the first."""
     fields = _FIELDS.pack(SEGMENT_MAGIC, SEGMENT_VERSION, flags, first, before, sealing.epoch)
@@ -255,7 +255,7 @@ def write_segment(
     records: bytes = b"",
     *,
     size: int,
-    sealing: Sealing,
+    sealing: SegmentKey,
 ) -> None:
     """Makes a segment of at least `size` bytes that is there whole or not at all, durably; on a
     full medium, one without room. `records` with their seals, `before` as in `encode_header`.
@@ -281,7 +281,7 @@ def write_segment(
         raise
 
 
-def fresh_segment(log: Path, after: OperationNumber, size: int, sealing: Sealing) -> Segment:
+def fresh_segment(log: Path, after: OperationNumber, size: int, sealing: SegmentKey) -> Segment:
     """Makes an empty segment of `size` bytes that a log starts with."""
     first = OperationNumber(after + 1)
     path = segment_path(log, first)

@@ -12,7 +12,7 @@ ANSWER_SECONDS = 10.0
 share until its lease is over."""
 
 
-class Moving(Protocol):
+class FrameCounts(Protocol):
     """A conversation, as far as a wait needs it.
 
     sent, taken: frames that were sent, and of these, those that the other side has; written, came:
@@ -38,24 +38,24 @@ class Wait:
     out of frames sent before the wait, and with each part of a long frame that comes.
     """
 
-    def __init__(self, moving: Moving) -> None:
-        self._moving, self._before = moving, moving.sent
+    def __init__(self, counts: FrameCounts) -> None:
+        self._counts, self._before = counts, counts.sent
         self._arrives = True
         self._since = time.monotonic()
-        self._seen = (moving.written, moving.came)
+        self._seen = (counts.written, counts.came)
 
     def over(self, patience: float, *, before: float = 0.0, busy: bool = False) -> float:
         """Return the seconds of the wait if it has to end, else 0. Call it often. before: seconds
         that an earlier wait for the same took; busy: as for `seconds`."""
         seconds = before + self.seconds(busy=busy)
-        limit = max(patience, ANSWER_SECONDS) if self._moving.connected else patience
+        limit = max(patience, ANSWER_SECONDS) if self._counts.connected else patience
         return seconds if seconds > limit else 0.0
 
     def seconds(self, *, busy: bool = False) -> float:
         """Return the time that counts. Call it often: it compares with the last call. busy: whether
         the wait is also for frames that are sent later."""
-        moving = self._moving
-        arrives, seen = moving.taken < self._before, (moving.written, moving.came)
+        counts = self._counts
+        arrives, seen = counts.taken < self._before, (counts.written, counts.came)
         moved = seen[1] != self._seen[1] or (seen[0] != self._seen[0] and (arrives or busy))
         if moved or (self._arrives and not arrives):
             self._since = time.monotonic()
