@@ -202,6 +202,10 @@ TEST_F(StoreTest, IsMadeInAnEmptyFolderOrNotAtAll) {
   std::string text;
   ASSERT_TRUE(ReadFile(disk_.get(), store, 99, &text).ok());
   EXPECT_EQ(text, "{\"format\": \"satchel-store\", \"version\": 3}\n");
+  Image newer = disk_->Live();
+  newer.SetContent(store, "{\"format\": \"satchel-store\", \"version\": 4}\n");
+  Use(newer);
+  EXPECT_TRUE(Store::Open(disk_.get(), kStorePath, options_, &store_).Is(Kind::kUnsupported));
   for (uint64_t call = 0;; ++call) {
     Use(EmptyDisk());
     disk_->SetFault({Fault::Calls::kChanges, call});
