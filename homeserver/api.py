@@ -337,7 +337,9 @@ def _operations(home: Home, works: Jobs) -> flask.Blueprint:
     def logged(name: str) -> Any:
         """Log records."""
         after = OperationNumber(query_number("after"))
-        operations = home.service(name).operations(after, query_number("limit", 256, 1, LIST_LIMIT))
+        operations = home.service(name).replayed.operations(
+            after, query_number("limit", 256, 1, LIST_LIMIT)
+        )
         return encode_operations(operations)
 
     @routes.post("/doctor")
@@ -366,7 +368,9 @@ def _answers(routes: flask.Blueprint, home: Home) -> None:
     @routes.get("/operations/<int:number>/digest")
     def digest(name: str, number: int) -> Any:
         """The digest of a logged operation, or of one that was cut."""
-        return {"digest": (home.service(name).digest(OperationNumber(number)) or b"").hex()}
+        return {
+            "digest": (home.service(name).replayed.digest(OperationNumber(number)) or b"").hex()
+        }
 
     @routes.get("/operations/<int:number>/statement")
     def statement(name: str, number: int) -> Any:

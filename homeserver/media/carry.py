@@ -28,7 +28,8 @@ from pathlib import Path
 from chunkstore import MediaDamaged, Store
 from homeserver.media.budget import MissingPart, budget_on, write_part
 from homeserver.media.unsealed import UnsealedPolicy
-from homeserver.services.service import Checkpoint, OperationsDiffer, Service
+from homeserver.services.replayed import OperationsDiffer
+from homeserver.services.service import Checkpoint, Service
 from images import SIGNATURE_NAMESPACE
 from media import (
     Media,
@@ -112,7 +113,7 @@ def carry(
     with Media.open(root, keys) as media:
         refuse_others(media, service)
         reconciled = reconcile(service, media, doubtful)
-        service.wait_executed(service.last_logged)
+        service.replayed.wait_executed(service.last_logged)
         taken = service.checkpoint()
         written = _write(store, media, [(service, taken)], progress, budget_on(media))
     return CarryReport(
@@ -185,7 +186,7 @@ def reconcile(
         return 0
     before, beside = service.last_logged, service.shelf.root.parent / "log"
     with Log.open(path, keys=service.log_keys.ring, secret=media.log_secret(service.name)) as log:
-        parted = first_difference(log, before, service.agrees)
+        parted = first_difference(log, before, service.replayed.agrees)
         if parted is not None and doubtful is not UnsealedPolicy.DROP:
             raise OperationsDiffer(
                 f"operation {parted} of {service.name} differs from the logged one",
@@ -202,7 +203,7 @@ def reconcile(
         known = max(min(before, log.last), log.first) - 1
         ours = takewhile(lambda one: one.number < stop, log.read(OperationNumber(max(known, 0))))
         while batch := list(islice(ours, RECONCILE_BATCH)):
-            service.append(batch)
+            service.replayed.append(batch)
         if stop > log.last:
             _vouch(service, log)
         if doubtful is UnsealedPolicy.DROP and stop <= log.last:
@@ -224,14 +225,14 @@ def _vouch(service: Service, log: Log) -> None:
     strange = [
         number
         for number in sorted(log.doubtful)
-        if service.digest(number) != next(log.read(OperationNumber(number - 1))).digest
+        if service.replayed.digest(number) != next(log.read(OperationNumber(number - 1))).digest
     ]
     if strange:
         first = OperationNumber(log.first - 1)
         log.cut(log.last)
         log.start_from(first if _has(service, first) else strange[-1])
         with suppress(OperationsCut):
-            while batch := service.operations(log.last, LEAD_BATCH):
+            while batch := service.replayed.operations(log.last, LEAD_BATCH):
                 for operation in batch:
                     log.append(operation)
     log.vouch()
@@ -240,7 +241,7 @@ def _vouch(service: Service, log: Log) -> None:
 def _has(service: Service, after: OperationNumber) -> bool:
     """Whether home's log leads on from that operation."""
     try:
-        return bool(service.operations(after, 1))
+        return bool(service.replayed.operations(after, 1))
     except OperationsCut:
         return False
 
@@ -290,7 +291,7 @@ def _lead_log(service: Service, media: Media, upto: OperationNumber) -> None:
     with Log.open(path, keys=service.log_keys.ring, secret=media.log_secret(service.name)) as log:
         while log.last < upto:
             try:
-                found = service.operations(log.last, min(LEAD_BATCH, upto - log.last))
+                found = service.replayed.operations(log.last, min(LEAD_BATCH, upto - log.last))
             except OperationsCut as error:
                 logger.info("home has no history after operation %d: %s", log.last, error)
                 return

@@ -99,7 +99,7 @@ def _copy_log(service: Service, old: Log, seal: Seal) -> None:
         for found in old.read(base):
             ours = found.number not in old.doubtful
             before = OperationNumber(found.number - 1)
-            new.append(found if ours else service.operations(before, 1)[0])
+            new.append(found if ours else service.replayed.operations(before, 1)[0])
         new.sync()
 
 

@@ -1,30 +1,20 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""A live service at home: its log, its first-class replica, the client that holds it.
-
-The replica is a cursor into the log: one thread executes whatever the log has beyond the
-replica's last operation. A client that sends an operation, a launch from an old checkpoint and a
-replica that had to be started again are one and the same mechanism.
-
-A stateless service has no log; its operations go straight to the replica.
-"""
+"""A live service at home: its first-class replica, its checkpoints, the client that holds it."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import takewhile
 from typing import Any
 
 from homeserver.retention import RetentionVerdict, require_policy
-from homeserver.services.answer_cache import ANSWERS_KEPT, AnswerCache
-from homeserver.services.cut_operations import CutOperations, LogFollower
+from homeserver.services.answer_cache import ANSWERS_KEPT
+from homeserver.services.cut_operations import LogFollower
 from homeserver.services.doctor import NothingToExamine, diagnose, diagnose_ports
 from homeserver.services.incoming import IncomingDelta
 from homeserver.services.lease import ServiceLease
@@ -32,7 +22,7 @@ from homeserver.services.log_keys import ServiceLogKeys
 from homeserver.services.machines import CheckpointHints, Machines, PreparedReplica, failure_of
 from homeserver.services.records import CheckpointRegistry, ServiceRecord
 from homeserver.services.remote_touches import RemoteTouches
-from homeserver.services.sampled_reads import SampledReads
+from homeserver.services.replayed import ReplayedOperations
 from homeserver.services.view import ServiceView
 from homeserver.settings import HomeSettings
 from hypervisor import MachineUnsupported
@@ -41,8 +31,6 @@ from media import SignedManifest
 from replay import (
     Log,
     Operation,
-    OperationGap,
-    OperationsCut,
     ReadDigest,
     Response,
     Sample,
@@ -56,7 +44,6 @@ from replica import (
     read_console,
 )
 from satchel.errors import (
-    ConflictError,
     NotFoundError,
     SatchelError,
     StateError,
@@ -72,12 +59,6 @@ from wire import HOME_REPLICA, STATEMENT_NAMESPACE, Identity, SignedStatement, S
 
 logger = logging.getLogger(__name__)
 
-OPERATION_BYTES = 32 << 20
-"""Bytes of logged operations that are given at once; one always is."""
-
-_MACHINE_POLL_SECONDS = 0.5
-"""How long a machine that ended by itself may stay unnoticed."""
-
 
 class NotLaunched(StateError):
     """The service has no replica at home."""
@@ -86,14 +67,6 @@ class NotLaunched(StateError):
         super().__init__(
             f"service {service} is not running at home", fix=f"`satchel-home launch {service}`"
         )
-
-
-class OperationsDiffer(ConflictError):
-    """Two different operations have the same number: two clients wrote one service's log."""
-
-
-class NotExecutedYet(UnavailableError):
-    """An operation is in the log, but the replica did not reach it in time."""
 
 
 @dataclass(frozen=True)
@@ -121,17 +94,10 @@ class Service:
         self.record = record
         self.shelf = shelf
         self.lease = ServiceLease(record.name, settings.lease_seconds)
-        self._log = log
         self._machines = machines
         self._identity = identity
-        self._follower = follower
         self._settings = settings
         self._life = threading.RLock()
-        self._appending = threading.Lock()
-        self._changed = threading.Condition()
-        self._answers = AnswerCache()
-        self._samples = SampledReads(self._changed, settings.operation_seconds)
-        self._executed = OperationNumber(0)
         self._prepared: PreparedReplica | None = None
         self._executor: threading.Thread | None = None
         self._failure: str | None = None
@@ -139,7 +105,8 @@ class Service:
         self.incoming = IncomingDelta(shelf.root.parent / "delta.part")
         path = shelf.root.parent / "log.key"
         self.log_keys = ServiceLogKeys(path if log else None, settings.log_key_days)
-        self._cut = CutOperations(shelf.root.parent / "cut") if log else None
+        seconds = settings.operation_seconds
+        self.replayed = ReplayedOperations(self, log, shelf.root.parent, seconds, follower)
 
     @property
     def name(self) -> str:
@@ -152,7 +119,7 @@ class Service:
 
     @property
     def last_logged(self) -> OperationNumber:
-        return self._log.last if self._log else OperationNumber(0)
+        return self.replayed.last
 
     @property
     def about(self) -> tuple[str, str]:
@@ -223,37 +190,25 @@ class Service:
     def close(self) -> None:
         """End the replica and close the log; the object is of no use afterwards."""
         self.stop()
-        if self._log and self._cut:
-            self._log.close()
-            self._cut.close()
+        self.replayed.close()
 
     def answer(self, operations: Sequence[Operation]) -> Iterator[Response]:
-        """Log the operations, and give each response as soon as the replica has executed it.
+        """See ReplayedOperations."""
+        return self.replayed.answer(operations)
 
-        All are durable in the log before the first response, so after an error that says that the
-        replica is gone they are stable all the same. Operations that the log has already are not
-        logged and not executed again; a response that is no longer kept is left out. Raises as
-        `append`, `wait_executed` and, without a log, Replica.execute do.
-        """
-        if self._log is None:
-            replica, seconds = self.replica(), self._settings.operation_seconds
-            for operation in operations:
-                yield replica.execute(operation, seconds)
-            return
-        self.append(operations)
-        for operation in operations:
-            self.wait_executed(operation.number)
-            with self._changed:
-                response = self._answers.of(operation.number)
-            if response:
-                yield response
+    def read(self, operations: Sequence[Operation]) -> list[Response]:
+        """See ReplayedOperations."""
+        return self.replayed.read(operations)
+
+    def compare(self, samples: Sequence[Sample]) -> Iterator[ReadDigest]:
+        """See ReplayedOperations."""
+        return self.replayed.compare(samples)
 
     def statement(self, number: OperationNumber) -> SignedStatement:
         """What was answered to that operation, signed by the owner. Raises NotFoundError where the
         log or the answer is not kept any more, as the identity does."""
-        operation = next(iter(self.operations(OperationNumber(number - 1), 1)), None)
-        with self._changed:
-            response = self._answers.of(number)
+        operation = next(iter(self.replayed.operations(OperationNumber(number - 1), 1)), None)
+        response = self.replayed.response(number)
         if operation is None or operation.number != number or response is None:
             raise NotFoundError(
                 f"home has no record of its answer to operation {number}",
@@ -264,91 +219,6 @@ class Service:
         signature = self._identity.sign(said.to_bytes(), STATEMENT_NAMESPACE).decode("ascii")
         key = " ".join(self._identity.public.split()[:2])
         return SignedStatement(HOME_REPLICA, said.answered.hex(), key, signature)
-
-    def read(self, operations: Sequence[Operation]) -> list[Response]:
-        """Execute requests that change nothing, each after the operations before its number; they
-        are not logged and do not count. Needs a stateful service.
-
-        Raises OperationGap where the log has not all of these, and as `wait_executed` and
-        Replica.read do.
-        """
-        responses = []
-        for operation in operations:
-            if operation.number > self.last_logged + 1:
-                raise OperationGap(
-                    "it cannot be read yet", number=operation.number, last=self.last_logged
-                )
-            self.wait_executed(OperationNumber(operation.number - 1))
-            responses.append(self.replica().read(operation, self._settings.operation_seconds))
-        return responses
-
-    def compare(self, samples: Sequence[Sample]) -> Iterator[ReadDigest]:
-        """See `SampledReads.compare`."""
-        stateless = None if self._log or not samples else self.replica()
-        return self._samples.compare(samples, lambda: self._prepared is not None, stateless)
-
-    def append(self, operations: Sequence[Operation]) -> None:
-        """Log those operations that the log has not; durable on return.
-
-        Raises OperationGap, OperationsDiffer for one that the log has with another content, and
-        what a log raises; the operations before that one are logged. Needs a stateful service.
-        """
-        assert self._log is not None
-        with self._appending:
-            for operation in operations:
-                if operation.number <= self._log.last:
-                    self._compare(operation)
-                    continue
-                self._log.append(operation)
-                with self._changed:
-                    self._changed.notify_all()
-                if self._follower:
-                    self._follower.logged(self.name)
-
-    def wait_executed(self, number: OperationNumber) -> None:
-        """Return once the replica has executed that operation.
-
-        Raises NotExecutedYet when none was executed for `operation_seconds`, NotLaunched,
-        ReplicaFailed.
-        """
-        patience = self._settings.operation_seconds
-        with self._changed:
-            seen, since = self._executed, time.monotonic()
-            while self._executed < number:
-                self._present()
-                if self._executed != seen:
-                    seen, since = self._executed, time.monotonic()
-                elif time.monotonic() - since > patience:
-                    raise NotExecutedYet(
-                        f"operation {number} of {self.name} is logged but not executed yet",
-                        why=f"the replica is at operation {self._executed}",
-                        fix="ask again later with the same number",
-                    )
-                self._changed.wait(timeout=_MACHINE_POLL_SECONDS)
-
-    def operations(self, after: OperationNumber, limit: int) -> list[Operation]:
-        """The logged operations after that number, at most `limit` of them and not too much.
-
-        Raises OperationsCut when the log starts later.
-        """
-        found: list[Operation] = []
-        size = 0
-        for operation in self._log.read(after) if self._log else ():
-            size += len(operation.payload)
-            if len(found) == limit or (found and size > OPERATION_BYTES):
-                break
-            found.append(operation)
-        return found
-
-    def digest(self, number: OperationNumber) -> bytes | None:
-        """Return the digest of home's operation of that number; None if home no longer knows."""
-        with contextlib.suppress(OperationsCut):
-            return next((o.digest for o in self.operations(OperationNumber(number - 1), 1)), None)
-        return self._cut.get(number) if self._cut else None
-
-    def agrees(self, operation: Operation) -> bool:
-        """Whether home has that operation as it is, or no longer knows."""
-        return self.digest(operation.number) in (None, operation.digest)
 
     def checkpoint(self) -> Checkpoint:
         """Freeze the replica into a new signed checkpoint; forget the oldest; cut the log.
@@ -428,19 +298,17 @@ class Service:
         latest = self.shelf.latest()
         if latest and latest.contract.carried:
             return diagnose_ports(latest, fresh)
-        if not operations and self._log is None:
+        if not (operations or self.replayed.logged):
             raise NothingToExamine(
                 f"{self.name} has no log to examine",
                 why="it is stateless: nothing is logged, and nothing replayed",
             )
 
         def log_after(number: OperationNumber) -> Sequence[Operation]:
-            if operations:
-                after = [op for op in operations if op.number > number]
-                return after if after and after[0].number == number + 1 else ()
-            with contextlib.suppress(OperationsCut):
-                return list(self._log.read(number)) if self._log else ()
-            return ()
+            if not operations:
+                return self.replayed.after(number)
+            after = [op for op in operations if op.number > number]
+            return after if after and after[0].number == number + 1 else ()
 
         return diagnose(self.shelf.all(), log_after, fresh, progress)
 
@@ -488,25 +356,11 @@ class Service:
         """What the settings do not keep; then the log up to where the newest of them lead on, but
         for one operation: who comes with a history of their own is compared by the last one."""
         self.forget(self._settings.policy)
-        if self._log and self._cut:
-            newest = self.shelf.all()[-self._settings.keep_checkpoints :]
-            oldest = min(manifest.operation for manifest in newest)
-            upto = OperationNumber(max(0, oldest - 1))
-            first = OperationNumber(self._log.first - 1)
-            self._cut.add(takewhile(lambda one: one.number <= upto, self._log.read(first)))
-            self._log.cut(upto)
-            if self._follower:
-                self._follower.cut(self.name, upto)
+        newest = self.shelf.all()[-self._settings.keep_checkpoints :]
+        oldest = min(manifest.operation for manifest in newest)
+        self.replayed.forget(OperationNumber(max(0, oldest - 1)))
 
-    def _compare(self, operation: Operation) -> None:
-        if not self.agrees(operation):
-            raise OperationsDiffer(
-                f"operation {operation.number} of {self.name} differs from the logged one",
-                why="two clients wrote to one service",
-                fix=f"`satchel log {self.name}` there: the log at home is the one that counts",
-            )
-
-    def _present(self) -> PreparedReplica:
+    def require_present(self) -> PreparedReplica:
         """The replica, even one that is starting. Raises NotLaunched, ReplicaFailed."""
         prepared = self._prepared
         if prepared is not None:
@@ -517,7 +371,7 @@ class Service:
         raise NotLaunched(self.name)
 
     def _ready(self) -> PreparedReplica:
-        prepared = self._present()
+        prepared = self.require_present()
         if prepared.replica.state is ReplicaState.STARTING:
             raise UnavailableError(f"service {self.name} is starting", fix="ask again later")
         return prepared
@@ -542,8 +396,7 @@ class Service:
             self._failure = str(error)
             prepared.replica.stop()
             raise
-        self._executed = prepared.replica.last
-        self._samples.reset(self._executed)
+        self.replayed.begin(prepared.replica.last)
         work = (prepared.replica,)
         self._executor = threading.Thread(target=self._run, args=work, name=f"home-{self.name}")
         self._executor.start()
@@ -553,8 +406,7 @@ class Service:
         executor, self._executor = self._executor, None
         if prepared:
             prepared.replica.stop()
-        with self._changed:
-            self._changed.notify_all()
+        self.replayed.wake()
         if executor:
             executor.join()
 
@@ -562,7 +414,7 @@ class Service:
         """The executor: runs until its replica is no longer ready, and puts away a failed one."""
         try:
             while replica.state is ReplicaState.READY:
-                self._execute(replica)
+                self.replayed.execute(replica)
             failure = replica.failure()
         except SatchelError as error:
             failure = failure_of(replica) or str(error)
@@ -574,23 +426,4 @@ class Service:
             replica.stop()
             self._failure = failure or "its machine ended"
             self._prepared = None
-        with self._changed:
-            self._changed.notify_all()
-
-    def _execute(self, replica: Replica) -> None:
-        """What the log has beyond the replica; returns after a while when it has nothing."""
-        with self._changed:
-            ended = replica.state is not ReplicaState.READY
-            idle = self.last_logged <= replica.last and not self._samples.due(replica.last)
-            if not ended and idle:
-                self._changed.wait(_MACHINE_POLL_SECONDS)
-        self._samples.execute(replica, None)
-        if self._log is None or self.last_logged <= replica.last:
-            return
-        for operation in self._log.read(replica.last):
-            self._samples.execute(replica, operation.number)
-            response = replica.execute(operation, self._settings.operation_seconds)
-            with self._changed:
-                self._answers.keep(response)
-                self._executed = response.number
-                self._changed.notify_all()
+        self.replayed.wake()

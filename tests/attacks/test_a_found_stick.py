@@ -53,7 +53,7 @@ def test_the_owner_may_say_that_it_is_theirs(bench: Bench, media: Path) -> None:
     log_on(service, media, [operation(n) for n in range(1, 4)])
     forged = forge(media)
     assert bench.home.sync(["notes"], media, doubtful=UnsealedPolicy.ACCEPT).reconciled == 4
-    assert list(service.operations(OperationNumber(3), 1)) == [forged]
+    assert list(service.replayed.operations(OperationNumber(3), 1)) == [forged]
 
 
 def test_an_operation_that_was_appended_is_not_replayed_by_a_client(carried: World) -> None:

@@ -243,7 +243,7 @@ def test_an_operation_that_was_appended_is_not_executed_at_home(
 def test_the_owner_may_say_that_it_is_theirs(bench: Bench, tmp_path: Path) -> None:
     service, root, _, forged = sealed_log(bench, tmp_path)
     assert bench.home.sync(["notes"], root, doubtful=UnsealedPolicy.ACCEPT).reconciled == 4
-    assert list(service.operations(OperationNumber(3), 1)) == [forged]
+    assert list(service.replayed.operations(OperationNumber(3), 1)) == [forged]
 
 
 @requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")

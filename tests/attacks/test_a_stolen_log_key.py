@@ -93,7 +93,9 @@ def test_honest_operations_from_before_are_refused_and_not_lost(
     ):
         bench.home.sync([], media)
     assert bench.home.sync([], media, doubtful=UnsealedPolicy.ACCEPT).reconciled == 3
-    assert list(service.operations(OperationNumber(0), 9)) == [operation(n) for n in range(1, 4)]
+    assert list(service.replayed.operations(OperationNumber(0), 9)) == [
+        operation(n) for n in range(1, 4)
+    ]
 
 
 def test_the_rotated_stick_brings_its_own_home_first(bench: Bench, media: Path) -> None:

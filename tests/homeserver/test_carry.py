@@ -21,7 +21,8 @@ from homeserver.media.carry import MediaOfOthers
 from homeserver.media.unsealed import UnsealedPolicy
 from homeserver.services import cut_operations
 from homeserver.services.cut_operations import CutOperations
-from homeserver.services.service import Checkpoint, NotLaunched, OperationsDiffer
+from homeserver.services.replayed import OperationsDiffer
+from homeserver.services.service import Checkpoint, NotLaunched
 from hypervisor import MachineSpec
 from images import Manifest
 from media import Media, checkpoints_on, read_manifest, write_checkpoints

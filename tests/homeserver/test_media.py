@@ -78,7 +78,7 @@ def test_sync_logs_what_was_done_on_the_road_and_leads_on(
     log_on(service, media, [operation(n) for n in range(1, 8)])
     done = bench.home.sync(["notes"], media)
     assert done.reconciled == 7
-    service.wait_executed(service.last_logged)
+    service.replayed.wait_executed(service.last_logged)
     assert digest_from(media, short_path / "x") == (7, digest(service))
     run(service, 8, 12)
     service.checkpoint()

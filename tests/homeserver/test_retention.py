@@ -98,7 +98,7 @@ def test_a_policy_over_the_checkpoints_of_a_service(bench: Bench) -> None:
     assert bench.home.prune()["removed"] > 0
     service.stop()
     service.launch()
-    service.wait_executed(service.last_logged)
+    service.replayed.wait_executed(service.last_logged)
     assert service.replica().digest(["/state"]) == before
 
 

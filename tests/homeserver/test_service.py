@@ -14,7 +14,8 @@ from chunkstore import ChunkMissing, StoreFull, TableRoot
 from homeserver import Service
 from homeserver.services.machines import HomeClosing
 from homeserver.services.records import RecordDamaged
-from homeserver.services.service import NotExecutedYet, NotLaunched, OperationsDiffer
+from homeserver.services.replayed import NotExecutedYet, OperationsDiffer
+from homeserver.services.service import NotLaunched
 from hypervisor import FakeMachine, MachineUnsupported
 from images import ImageNotBuilt, Manifest
 from replay import Log, Operation, OperationGap, OperationsCut, Response, Sample
@@ -63,7 +64,7 @@ def test_operations_are_logged_executed_and_answered_in_order(bench: Bench) -> N
     responses = list(service.answer([operation(1), operation(2), operation(3)]))
     assert [response.number for response in responses] == [1, 2, 3]
     assert [body(response.payload).split()[0] for response in responses] == ["1", "2", "3"]
-    assert service.operations(ZERO, 10) == [operation(1), operation(2), operation(3)]
+    assert service.replayed.operations(ZERO, 10) == [operation(1), operation(2), operation(3)]
     view = service.view()
     assert (view.state, view.last_logged, view.last_executed) == ("ready", 3, 3)
 
@@ -106,7 +107,7 @@ def test_two_operations_of_one_number(bench: Bench) -> None:
     list(service.answer([operation(1), operation(2)]))
     with pytest.raises(OperationsDiffer):
         list(service.answer([operation(2, "/other")]))
-    assert service.operations(ZERO, 10) == [operation(1), operation(2)]
+    assert service.replayed.operations(ZERO, 10) == [operation(1), operation(2)]
     list(service.answer([operation(3)]))
 
 
@@ -201,7 +202,7 @@ def test_a_relaunch_replays_to_the_same_state(bench: Bench) -> None:
     bench.machine().crash()
     wait_until_failed(service)
     service.launch()
-    service.wait_executed(OperationNumber(10))
+    service.replayed.wait_executed(OperationNumber(10))
     assert digest(service) == before
     assert list(service.answer([operation(n) for n in range(1, 11)])) == first
 
@@ -242,7 +243,7 @@ def test_a_first_boot_happens_once(bench: Bench) -> None:
     bench.reopen()
     shutil.rmtree(bench.settings.images / "notes")
     service = bench.running()
-    service.wait_executed(OperationNumber(1))
+    service.replayed.wait_executed(OperationNumber(1))
     checkpoint = service.checkpoint()
     assert checkpoint.manifest.operation == 1
     service.stop()
@@ -264,7 +265,7 @@ def test_home_goes_on_from_the_checkpoint_before_a_damaged_one(bench: Bench) -> 
     for moved in (path, path.with_name(f"{path.name}.sig")):
         moved.rename(bench.settings.data / moved.name)
     service = bench.running()
-    service.wait_executed(OperationNumber(2))
+    service.replayed.wait_executed(OperationNumber(2))
     assert next(iter(service.answer([operation(3)]))).number == 3
 
 
@@ -370,7 +371,7 @@ def test_checkpoints_under_load(bench: Bench) -> None:
         service.shelf.keep([manifest.id for manifest in manifests[:keep]])
         service.launch()
         assert executed(service) >= manifests[keep - 1].operation
-        service.wait_executed(OperationNumber(60))
+        service.replayed.wait_executed(OperationNumber(60))
         assert digest(service) == after
     assert list(service.answer([operation(60)])) == answers[-1:]
 
@@ -383,9 +384,9 @@ def test_the_log_leads_on_from_the_oldest_checkpoint_that_is_kept(bench: Bench) 
         first.append(service.checkpoint().manifest)
     assert [manifest.id for manifest in service.shelf.all()] == [m.id for m in first[-2:]]
     assert first[-1].parent == first[-2].id
-    assert service.operations(OperationNumber(2), 10) == [operation(3), operation(4)]
+    assert service.replayed.operations(OperationNumber(2), 10) == [operation(3), operation(4)]
     with pytest.raises(OperationsCut):
-        service.operations(OperationNumber(1), 10)
+        service.replayed.operations(OperationNumber(1), 10)
     list(service.answer([operation(2)]))  # known, though its response and its record are gone
     assert executed(service) == 4
 
@@ -536,16 +537,16 @@ def test_a_profile_whose_chunks_are_lost_is_begun_anew(
 
 
 def test_operations_are_given_in_portions(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("homeserver.services.service.OPERATION_BYTES", 3000)
+    monkeypatch.setattr("homeserver.services.replayed.OPERATION_BYTES", 3000)
     service = bench.running()
     wanted = [operation(n, body=bytes(1000)) for n in range(1, 9)]
     list(service.answer(wanted))
-    assert service.operations(ZERO, 2) == wanted[:2]
-    assert service.operations(ZERO, 100) == wanted[:2]
-    assert service.operations(OperationNumber(7), 100) == wanted[7:]
-    assert service.operations(OperationNumber(8), 100) == []
-    monkeypatch.setattr("homeserver.services.service.OPERATION_BYTES", 10)
-    assert service.operations(ZERO, 100) == wanted[:1]
+    assert service.replayed.operations(ZERO, 2) == wanted[:2]
+    assert service.replayed.operations(ZERO, 100) == wanted[:2]
+    assert service.replayed.operations(OperationNumber(7), 100) == wanted[7:]
+    assert service.replayed.operations(OperationNumber(8), 100) == []
+    monkeypatch.setattr("homeserver.services.replayed.OPERATION_BYTES", 10)
+    assert service.replayed.operations(ZERO, 100) == wanted[:1]
 
 
 def test_responses_that_are_kept_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -563,7 +564,7 @@ def test_a_stateless_service_has_no_log(bench: Bench) -> None:
     service = bench.running("speech")
     numbers = [response.number for response in list(service.answer([operation(70), operation(12)]))]
     assert numbers == [70, 12]
-    assert service.operations(ZERO, 10) == []
+    assert service.replayed.operations(ZERO, 10) == []
     assert service.last_logged == 0
     assert service.checkpoint().manifest.operation == 2
     assert not (bench.settings.services / "speech" / "log").exists()
