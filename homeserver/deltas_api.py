@@ -11,8 +11,7 @@ from typing import Any
 import flask
 
 from homeserver.home import Home
-from homeserver.services.deltas import older_checkpoint, take
-from homeserver.services.incoming import SIZE_LIMIT
+from homeserver.services.carried import SIZE_LIMIT
 from homeserver.services.service import Checkpoint
 from replica import tables_of
 from satchel.errors import UsageError
@@ -56,7 +55,7 @@ def _incoming(routes: flask.Blueprint, home: Home) -> None:
     @routes.get("/deltas/<digest>")
     def have(name: str, digest: str) -> Any:
         """Size: how much home has of a delta."""
-        return {"size": home.service(name).incoming.have(digest)}
+        return {"size": home.service(name).carried.incoming.have(digest)}
 
     @routes.post("/deltas/<digest>")
     @octets(sent=True)
@@ -65,7 +64,10 @@ def _incoming(routes: flask.Blueprint, home: Home) -> None:
         """A piece of a delta."""
         if not _DIGEST.fullmatch(digest):
             raise UsageError("a piece of a delta is named by its SHA-256")
-        incoming, offset = home.service(name).incoming, query_number("offset", -1, 0, SIZE_LIMIT)
+        incoming, offset = (
+            home.service(name).carried.incoming,
+            query_number("offset", -1, 0, SIZE_LIMIT),
+        )
         return {"size": incoming.add(digest, offset, flask.request.get_data())}
 
     @routes.post("/deltas/<digest>/keep")
@@ -76,10 +78,12 @@ def _incoming(routes: flask.Blueprint, home: Home) -> None:
         parent = body.get("parent")
         if not isinstance(parent, str) or not _CHECKPOINT.fullmatch(parent):
             raise UsageError("a delta needs the checkpoint since which it is: parent")
-        data, tables = service.incoming.whole(digest), tables_of(body.get("volumes"))
-        older = older_checkpoint(service, body.get("older"))
-        kept = take(service, home.store, CheckpointId(parent), data, tables, older)
-        service.incoming.clear()
+        carried, tables = service.carried, tables_of(body.get("volumes"))
+        data, older = carried.incoming.whole(digest), carried.older(body.get("older"))
+        with home.store.making():
+            state = carried.take(home.store, CheckpointId(parent), data, tables, older)
+            kept = service.keep(*state)
+        carried.incoming.clear()
         return _signed(kept)
 
 

@@ -4,7 +4,7 @@
 
 - service: a live one, with its first-class replica; machines: first boots, resumes, rehearsals
 - records: what is kept of one on disk; lease: which client may number its operations
-- incoming: a delta of a carried service, while it comes; deltas: the checkpoint that it becomes
+- replayed: its operations, in the log and executed; carried: its deltas from a machine elsewhere
 - remote_touches: what its machines touched elsewhere; visits: connections to a copy, so that it
   touches what any connection needs
 - doctor: where two copies differ, and why; trial: may an image be replayed, or has it to be carried

@@ -14,9 +14,9 @@ from typing import Any
 
 from homeserver.retention import RetentionVerdict, require_policy
 from homeserver.services.answer_cache import ANSWERS_KEPT
+from homeserver.services.carried import CarriedDeltas
 from homeserver.services.cut_operations import LogFollower
 from homeserver.services.doctor import NothingToExamine, diagnose, diagnose_ports
-from homeserver.services.incoming import IncomingDelta
 from homeserver.services.lease import ServiceLease
 from homeserver.services.log_keys import ServiceLogKeys
 from homeserver.services.machines import CheckpointHints, Machines, PreparedReplica, failure_of
@@ -102,7 +102,7 @@ class Service:
         self._executor: threading.Thread | None = None
         self._failure: str | None = None
         self.told = RemoteTouches()
-        self.incoming = IncomingDelta(shelf.root.parent / "delta.part")
+        self.carried = CarriedDeltas(record.name, identity.fingerprint, shelf)
         path = shelf.root.parent / "log.key"
         self.log_keys = ServiceLogKeys(path if log else None, settings.log_key_days)
         seconds = settings.operation_seconds
