@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from images.builder import build
     from images.built import BuiltImage, ImageDamaged, ImageNotBuilt
     from images.containers import ContainerInvalid, ContainerRefused
-    from images.contract import ContractSpec, EgressRule, ServedPort
+    from images.contract import CARRY, REPLAY, Contract, ContractSpec, EgressRule, ServedPort
     from images.debian import release_files
     from images.disks import DiskRefused
     from images.fields import ManifestInvalid
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from images.recipe import (
         MEMORY_MIB,
         VCPUS,
-        Contract,
         Recipe,
         RecipeInvalid,
         RecipeNotFound,
@@ -59,8 +58,10 @@ else:
     __getattr__ = deferred(__name__)
 
 __all__ = [
+    "CARRY",
     "MEMORY_MIB",
     "PHRASES",
+    "REPLAY",
     "SIGNATURE_NAMESPACE",
     "TIERS",
     "VCPUS",

@@ -11,7 +11,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from images import fields
 from images.fields import ManifestInvalid
@@ -23,6 +23,10 @@ _FOLDER = re.compile(r"/[^\0]*")
 _PATH = re.compile(r"/[!-~]*")
 _METHOD_PATH = re.compile(r"[A-Z]{1,20} /[!-~]{0,200}")
 _HOST_PORT = re.compile(r"[A-Za-z0-9.-]{1,253}:[0-9]{1,5}")
+Contract = Literal["replay", "carry"]
+REPLAY: Final = "replay"
+CARRY: Final = "carry"
+
 _FIELDS = ("kind", "port", "stateful", "state", "read_only")
 
 
@@ -86,7 +90,7 @@ class ContractSpec:
     copies may be behind; ports; egress; idempotent: METHOD PATH that may be sent twice.
     """
 
-    kind: Literal["replay", "carry"] = "replay"
+    kind: Contract = REPLAY
     adapter: str = "http"
     port: int = 8080
     stateful: bool = True
@@ -100,7 +104,7 @@ class ContractSpec:
     @property
     def carried(self) -> bool:
         """Whether one replica leads."""
-        return self.kind == "carry"
+        return self.kind == CARRY
 
     def to_json(self) -> dict[str, Any]:
         """The object `adapter` of a manifest, in JSON types."""
@@ -149,7 +153,7 @@ class ContractSpec:
                 fields.matching(f"{name}.idempotent", text, _METHOD_PATH)
         return dataclasses.replace(
             self,
-            kind="carry",
+            kind=CARRY,
             behind=fields.number(f"{name}.behind", said["behind"], BEHIND_LIMIT),
             ports=tuple(map(ServedPort.from_json, fields.items(f"{name}.ports", said["ports"]))),
             egress=EgressRule.from_json(said["egress"]) if "egress" in more else None,

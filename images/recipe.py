@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from images.contract import ContractSpec, EgressRule, ServedPort
+from images.contract import CARRY, REPLAY, ContractSpec, EgressRule, ServedPort
 from images.fields import PORT_LIMIT
 from images.utterances import speak
 from satchel import settings
@@ -39,7 +39,6 @@ PRELOAD_PATH = "/usr/lib/satchel/moment.so"
 """What gives a program time and randomness from there: replay/agent/preload.cc."""
 
 Tier = Literal["preload", "notifier"]
-Contract = Literal["replay", "carry"]
 WITHOUT_VDSO = "vdso=0"
 """On the kernel's command line where it asks the agent: without, programs find the time by
 themselves."""
@@ -308,7 +307,7 @@ class Recipe:
     def carried(self) -> bool:
         """Whether one replica leads. False for a service that was not tried: see `undecided`."""
         needed = self.disk or self.ports or self.egress_hosts or self.websockets
-        return self.contract == "carry" or (self.contract == "auto" and bool(needed))
+        return self.contract == CARRY or (self.contract == "auto" and bool(needed))
 
     @property
     def undecided(self) -> bool:
@@ -352,7 +351,7 @@ class Recipe:
         """Return the contract for the manifest."""
         hosts = self.egress_hosts
         return ContractSpec(
-            kind="carry" if self.carried else "replay",
+            kind=CARRY if self.carried else REPLAY,
             adapter=self.adapter_kind,
             port=self.port,
             stateful=self.logged,

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from images.built import BuiltImage, remove_others, write_manifest
+from images.contract import CARRY, Contract
 from images.filesystem import copy_sparse, read_file, replace_file
-from images.recipe import WITHOUT_VDSO, Contract, Recipe, Tier
+from images.recipe import WITHOUT_VDSO, Recipe, Tier
 
 SERVICE_PATH = "/etc/satchel/service"
 _GIVEN = ("environment=LD_PRELOAD=", "environment=SATCHEL_STANDS=", "asked=", "streams=")
@@ -51,7 +52,7 @@ def decided(image: BuiltImage, contract: Contract, tier: Tier | None = None) -> 
 
     If this is interrupted the old image is there. Raises the errors of `tiered`, RecipeInvalid.
     """
-    recipe, needs = image.recipe, () if contract == "carry" else image.recipe.needs
+    recipe, needs = image.recipe, () if contract == CARRY else image.recipe.needs
     recipe = dataclasses.replace(recipe, contract=contract, needs=TIERS[tier] if tier else needs)
     recipe = dataclasses.replace(recipe, tier=tier or recipe.tier)
     folder = image.disk.parent

@@ -91,7 +91,7 @@ def attempt(click_context: click.Context, name: str, seconds: float | None, as_j
     image = images.BuiltImage.load(context.settings.images / check_name(name, "image"))
     verdict = tried(context, name, seconds, quiet=as_json)
     show({"name": name, **to_json(verdict)}, as_json=as_json)
-    if verdict.contract == "carry" and not image.recipe.carried:
+    if verdict.carried and not image.recipe.carried:
         click_context.exit(MUST_BE_CARRIED)
     if verdict.needs:
         click_context.exit(NEEDS_MORE)

@@ -32,7 +32,7 @@ from homeserver.services.doctor import EXCERPT_BYTES, DoctorReplica, excerpt
 from homeserver.services.machines import Machines, operation_of
 from homeserver.services.records import ServiceRecord
 from hypervisor import Driver
-from images import TIERS, BuiltImage, Contract, Rehearsal, Tier, decided, tiered
+from images import CARRY, REPLAY, TIERS, BuiltImage, Contract, Rehearsal, Tier, decided, tiered
 from replay import AnswerDifference, Operation, adapters, explain
 from sandbox import Cells
 from satchel.ids import OperationNumber
@@ -71,6 +71,11 @@ class TrialVerdict:
     second: str = ""
     tier: str = ""
 
+    @property
+    def carried(self) -> bool:
+        """Whether the service has to be carried."""
+        return self.contract == CARRY
+
 
 @dataclass(frozen=True)
 class _Run:
@@ -90,10 +95,10 @@ def decide(
         verdict = TrialVerdict(contract, (), 0, "--contract says so")
     elif not recipe.undecided:
         why = "its recipe says so"
-        return TrialVerdict("carry" if recipe.carried else "replay", (), 0, why)
+        return TrialVerdict(recipe.contract_spec().kind, (), 0, why)
     elif not recipe.rehearsal:
         why = "its recipe has no requests by which it can be tried"
-        verdict = TrialVerdict("carry", (), 0, why)
+        verdict = TrialVerdict(CARRY, (), 0, why)
     else:
         verdict = trial()
     tier = next((tier for tier in TIERS if verdict.needs and tier == verdict.tier), None)
@@ -132,13 +137,13 @@ class ImageTrial:
             if self.image.recipe.carried:
                 with self._machine(self._folder, scratch / "carried"):
                     why = "its recipe says so; it was booted, and it listens"
-                return TrialVerdict("carry", (), 0, why)
+                return TrialVerdict(CARRY, (), 0, why)
             found = self._differs(self._folder, scratch / "as-it-is")
             if not found:
                 why = "two machines gave the same answers and had the same state"
                 recipe = self.image.recipe
                 tier = recipe.tier if recipe.needs else AS_IT_IS
-                return TrialVerdict("replay", (), len(self._operations), why, tier=tier)
+                return TrialVerdict(REPLAY, (), len(self._operations), why, tier=tier)
             last = found
             for tier in self._tiers():
                 folder = scratch / tier / self._folder.name
@@ -158,16 +163,16 @@ class ImageTrial:
     def _needs(self, tier: Tier, found: AnswerDifference | str) -> TrialVerdict:
         why = f"its answers are the same where clocks and randomness come from the log: {_BY[tier]}"
         carry = self._carry(found)
-        return dataclasses.replace(carry, contract="replay", needs=TIERS[tier], tier=tier, why=why)
+        return dataclasses.replace(carry, contract=REPLAY, needs=TIERS[tier], tier=tier, why=why)
 
     def _carry(self, found: AnswerDifference | str) -> TrialVerdict:
         played = len(self._operations)
         if isinstance(found, str):
-            return TrialVerdict("carry", (), played, found)
+            return TrialVerdict(CARRY, (), played, found)
         label = adapters.for_kind(self.image.recipe.adapter_kind).label(found.operation)
         first, second = _excerpts(found.first, found.second)
         why = f"two machines answered differently, likely because of {found.cause.value}"
-        return TrialVerdict("carry", (), played, f"{why}: {found.evidence}", label, first, second)
+        return TrialVerdict(CARRY, (), played, f"{why}: {found.evidence}", label, first, second)
 
     def _differs(self, folder: Path, scratch: Path) -> AnswerDifference | str | None:
         """Where two machines of the image in `folder` part, if they do."""
