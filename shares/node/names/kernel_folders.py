@@ -8,7 +8,8 @@ program gets ESTALE. So the kernel drops the old entry before it hears of the ne
 
 The kernel drops an entry only when no request about the folder that has it is under way. Such a
 request may be the rename that asks. So entries are dropped on threads of their own, and a lookup
-waits for DROP_SECONDS at most. After ESTALE the kernel ends the request and looks up once more.
+waits for DROP_SECONDS at most. After ESTALE the kernel ends the request and looks up once more,
+first the folders on the way. The lookup of the one that has the old entry waits until that is gone.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ LIMIT = 65536
 """Folders that are remembered; the one that was seen longest ago is forgotten first."""
 
 DROP_SECONDS = 0.1
+ON_THE_WAY_SECONDS = 2.0
 THREADS = 4
 
 Drop = Callable[[int, bytes], None]
@@ -45,7 +47,7 @@ class KernelFolders:
         self._drop: Drop | None = None
         self._lock = threading.Lock()
         self._places: OrderedDict[FileId, Place] = OrderedDict()
-        self._dropping: dict[FileId, Future[None]] = {}
+        self._dropping: dict[FileId, tuple[FileId, Future[None]]] = {}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="entries")
 
     def serve(self, drop: Drop) -> None:
@@ -65,10 +67,12 @@ class KernelFolders:
             return
         file = entry.attributes.file
         self._note(file, (parent, entry.name))
-        dropping = self._dropping.get(file)
-        if dropping is not None:
-            with suppress(TimeoutError, CancelledError):
-                dropping.result(DROP_SECONDS)
+        with self._lock:
+            pending = list(self._dropping.items())
+        for moved, (old_parent, dropping) in pending:
+            if file in (moved, old_parent):
+                with suppress(TimeoutError, CancelledError):
+                    dropping.result(DROP_SECONDS if file == moved else ON_THE_WAY_SECONDS)
 
     def listed(self, parent: FileId, entries: list[DirEntry]) -> None:
         """Note that the kernel is about to hear of these. A listing does not need the entries, so
@@ -94,7 +98,8 @@ class KernelFolders:
             if old is None or old == place or old[0] == place[0] or self._drop is None:
                 return  # within one folder the kernel moves its entry at any time
             with suppress(RuntimeError):  # the mount ends
-                self._dropping[file] = self._threads.submit(self._forget, self._drop, file, old)
+                dropping = self._threads.submit(self._forget, self._drop, file, old)
+                self._dropping[file] = old[0], dropping
 
     def _forget(self, drop: Drop, file: FileId, place: Place) -> None:
         try:
