@@ -390,8 +390,8 @@ class BlockStore:
 
     def _extend(self, file: FileId, extent: Extent) -> None:
         """Content makes a file longer. Were it longer before that comes, a program of home that
-        appends would write after zeros."""
-        if not self._tree.extend(file, extent, grow=self.complete(file)):
+        appends would write after zeros. The file gets the times at its end (`finish`)."""
+        if not self._tree.extend(file, extent, grow=self.complete(file), touch=False):
             self._short.add(file)
 
     def short(self) -> list[FileId]:

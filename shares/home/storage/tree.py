@@ -44,6 +44,9 @@ FOLDERS_KEPT = 256
 FILES_KEPT = 128
 """Files that are kept open beyond those that nodes have open."""
 
+PIECE = 64
+"""Bytes that are written together, or left as they are."""
+
 DEEPEST = 1024
 """Folders one in the other: a deeper one is an index that goes in circles."""
 
@@ -386,23 +389,35 @@ class Tree:
 
     def write(self, file: FileId, offset: int, data: bytes, *, blind: bool = False) -> None:
         """Raise ChangedOutside and write nothing if others have changed the file, unless `blind`.
-        Bytes after the end go after what another program appends at this moment."""
+        Bytes after the end go after what another program appends at this moment. Bytes that another
+        program overwrites at this moment stay, if the data has nothing new for their PIECE."""
         with self._lock:
             descriptor = self._writing(file)
+            before = os.pread(descriptor, len(data), offset)
             now = self._compared(file, descriptor, blind=blind)
             self._disarm(file, descriptor, now)
             within = max(0, now.size - offset) if offset <= now.size else len(data)
             try:
-                _write(descriptor, data[:within], offset, 0)
+                for start, piece in _pieces(before, data[:within]):
+                    _write(descriptor, piece, offset + start, 0)
                 _write(descriptor, data[within:], offset + within, os.RWF_APPEND)
             finally:
                 self._wrote(file, descriptor, max(now.size, offset + len(data)))
+            if os.pread(descriptor, len(data[:within]), offset) != data[:within]:
+                self._suspect(file)
 
     def extend(
-        self, file: FileId, extent: Extent, *, grow: bool = True, blind: bool = False
+        self,
+        file: FileId,
+        extent: Extent,
+        *,
+        grow: bool = True,
+        touch: bool = True,
+        blind: bool = False,
     ) -> bool:
         """Give a file this size and these times. Return whether it has the size: without `grow` a
-        shorter file stays short. Raise ChangedOutside as `write` does."""
+        shorter file stays short. Without `touch` only a file of another size gets the times: they
+        hide a write of another program at this moment. Raise ChangedOutside as `write` does."""
         with self._lock:
             descriptor = self._file(file).descriptor
             now = self._compared(file, descriptor, blind=blind)
@@ -413,7 +428,8 @@ class Tree:
                     self._disarm(file, descriptor, now)
                     os.ftruncate(descriptor, extent.size)
                     size = extent.size
-                os.utime(descriptor, ns=(extent.accessed, extent.modified))
+                if touch or size != now.size:
+                    os.utime(descriptor, ns=(extent.accessed, extent.modified))
             finally:
                 self._wrote(file, descriptor, size)
             return size == extent.size
@@ -569,8 +585,12 @@ class Tree:
     def _wrote(self, file: FileId, descriptor: int, size: int) -> None:
         """Home has changed the file, which is longer than `size` if others did meanwhile."""
         if self._own_change(file, descriptor).size > size:
-            self._versions.suspect(file)
-            self.noticed(file)
+            self._suspect(file)
+
+    def _suspect(self, file: FileId) -> None:
+        """Others have changed the file while home did."""
+        self._versions.suspect(file)
+        self.noticed(file)
 
     def _own_change(self, file: FileId, descriptor: int) -> FileStatus:
         """Home has changed the file."""
@@ -760,6 +780,20 @@ class Tree:
 def privileged(mode: int) -> bool:
     """Return whether that is a regular file with a set-user-ID or set-group-ID bit."""
     return stat.S_ISREG(mode) and bool(mode & SET_IDS)
+
+
+def _pieces(before: bytes, data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the parts of the data that differ from the bytes before, in whole pieces, by where
+    they begin."""
+    if not before:
+        yield 0, data
+        return
+    begin = 0
+    for end in range(0, len(data) + PIECE, PIECE):
+        if end >= len(data) or before[end : end + PIECE] == data[end : end + PIECE]:
+            if begin < end:
+                yield begin, data[begin:end]
+            begin = end + PIECE
 
 
 def _write(descriptor: int, data: bytes, offset: int, flags: int) -> None:

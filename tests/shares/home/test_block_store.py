@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,6 +116,28 @@ def test_content_that_comes_while_home_appends_goes_after_it(
     monkeypatch.setattr(tree_module, "_write", meanwhile)
     world.content.store(world.file, 0, b"first\nnode's\n".ljust(BLOCK, b"\0"))
     assert world.bytes == b"first\nhome's\nnode's\n"
+    assert world.content.changed_outside(world.file) is Difference.CONTENT
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_bytes_that_home_overwrites_while_a_block_comes_are_kept_and_noticed(
+    world: World, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    world.store(BLOCK, bytes(BLOCK))
+    really = tree_module._write
+
+    def meanwhile(*about: Any) -> None:
+        monkeypatch.setattr(tree_module, "_write", really)
+        if after:
+            really(*about)
+        with (world.root / "file").open("r+b", buffering=0) as file:
+            os.pwrite(file.fileno(), b"home's", 2100)
+        if not after:
+            really(*about)
+
+    monkeypatch.setattr(tree_module, "_write", meanwhile)
+    world.content.store(world.file, 0, b"node's".ljust(BLOCK, b"\0"))
+    assert world.bytes.replace(b"\0", b"") == b"node'shome's"
     assert world.content.changed_outside(world.file) is Difference.CONTENT
 
 

@@ -229,3 +229,43 @@ def test_rsync_at_home_is_seen_by_mounts(places: list[Path], tmp_path: Path, how
         for place in others:
             for file in source.iterdir():
                 assert shows(place / "copy" / file.name, file.read_bytes())
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("synced", [True, False])
+def test_home_and_a_mount_overwrite_bytes_of_one_block(places: list[Path], *, synced: bool) -> None:
+    """The mount's program all the time, so that home stores the block at that moment. Of 100 writes
+    of home's program two were lost."""
+    lost, chance = [], random.Random(synced)
+    for turn in range(100):
+        path, mark = places[0] / f"f{turn}", b"home's %d" % turn
+        path.write_bytes(bytes(4096))
+        assert shows(places[1] / path.name, bytes(4096))
+        over = threading.Event()
+        writer = threading.Thread(target=count, args=(places[1] / path.name, over, synced))
+        writer.start()
+        time.sleep(0.02 + 0.02 * chance.random())
+        with path.open("r+b", buffering=0) as file:
+            os.pwrite(file.fileno(), mark, 2100)
+        time.sleep(0.05)
+        over.set()
+        writer.join()
+        if not eventually(partial(kept, path, mark), 2.0):
+            lost.append(turn)
+    assert lost == []
+
+
+def count(path: Path, over: threading.Event, synced: bool) -> None:
+    with path.open("r+b", buffering=0) as file:
+        number = 0
+        while not over.wait(0.0 if synced else 0.001):
+            os.pwrite(file.fileno(), b"%6d" % number, 100)
+            number += 1
+            if synced:
+                os.fsync(file.fileno())
+
+
+def kept(path: Path, mark: bytes) -> bool:
+    """Return whether the file or one of its conflict copies has the mark."""
+    copies = path.parent.glob(f"{path.stem}.sync-conflict*")
+    return any(mark in each.read_bytes() for each in [path, *copies])
