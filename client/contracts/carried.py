@@ -91,6 +91,7 @@ class Carried(Contract, Standing):
         self._attention = threading.Event()
         self.relay = StreamRelay(self._service, lambda why: self._attention.set())
         self._settled = False
+        self._moving_no_more = threading.Event()
         self.losses: list[Loss] = []
         self._unheard: float | None = None
         self._looked = self._claimed = self._frozen = self._attached_at = time.monotonic()
@@ -150,6 +151,11 @@ class Carried(Contract, Standing):
     def behind(self) -> float:
         """Seconds by which copies may be behind."""
         return float(self._origin.contract.behind)
+
+    @property
+    def ending(self) -> bool:
+        """A move under way ends then."""
+        return self._moving_no_more.is_set()
 
     @property
     def leader(self) -> str:
@@ -238,6 +244,7 @@ class Carried(Contract, Standing):
 
     def settle(self) -> UnsentOperations | None:
         """Bring the service home: what was done at a surrogate is there then. Never fails."""
+        self._moving_no_more.set()
         if not self._started:
             return None
         with self.changing():
@@ -272,7 +279,7 @@ class Carried(Contract, Standing):
         return Egress(egress.hosts).connect if egress.at == "client" else self._home.way_out
 
     def _require_open(self, giver: str = "") -> None:
-        if self._closing.is_set():
+        if self.ending:
             raise StateError(f"the session of {self._service} has ended")
 
     def _newest(self) -> SignedManifest:
