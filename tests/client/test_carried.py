@@ -106,6 +106,8 @@ class Download:
 def test_connections_go_on_through_a_move_and_a_loss_is_told(world: CarriedWorld) -> None:
     session = world.session()
     port = session.port
+    (examined,) = world.home.home.service(SERVICE).diagnose()["ports"]
+    assert examined["seconds"] is not None, examined
     assert redis_cli(port, "SET", "word", "x" * 100_000) == "OK"
     # A database that stays chosen, and a transaction that is open during the move.
     kept = RedisConnection(port)
