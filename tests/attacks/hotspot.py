@@ -19,7 +19,7 @@ from wire import CreateReplica, SourceAddress
 
 def main() -> None:
     site = Site(Path(sys.argv[1]), memory_mib=4096)
-    sockets = TenantSockets(site.host)
+    sockets = TenantSockets(site.host, idle_seconds=3600.0)
     honest, hostile = (names.split(",") for names in sys.argv[2:])
     doors, requests, replicas = {}, {}, {}
     for name in (*honest, *hostile):
