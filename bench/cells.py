@@ -5,6 +5,7 @@
 - resume: with a cell and without, in turns
 - reads: 4 KiB blocks of a disk that is all there, asked of nbdkit by one reader and by sixteen; in
   a cell nbdkit asks the block reader for each
+- libvirt: in a cell, as a domain of the user's libvirt and without libvirt, in turns; not for root
 - load: operations of one replica beside the guest of another, which takes everything that its cell
   allows; relative to the same with that guest stopped
 
@@ -23,14 +24,14 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.harness import Figure, figure
 from bench.notes import add_note, frozen_in, notes_checkpoint, replica_of
 from chunkstore import Store, TableRoot
 from homeserver import Home
-from hypervisor import LAUNCHER
+from hypervisor import LAUNCHER, Driver, MachineSpec, QemuDriver, SessionDriver, Wiring
 from images import Manifest
 from replica import Replica
 from sandbox import CellMounts, Cells
@@ -40,6 +41,7 @@ from volumes import BLOCK_READER, PLUGIN, VolumeServer, create_volume, local_res
 
 ROUNDS = 9
 QUICK_ROUNDS = 2
+STARTS = 9
 OPERATIONS = 40
 GOAL = 1.10
 
@@ -76,13 +78,7 @@ LOADED_GOAL = 2.0
 def resume(quick: bool) -> Iterator[Figure]:
     """Yield seconds to the first response and per operation, relative to those without a cell."""
     cells = _cells()
-    with notes_checkpoint() as (home, manifest):
-        kinds: tuple[Cells | None, ...] = (cells, None)
-        taken: list[list[tuple[float, float]]] = [[], []]
-        for number in range(QUICK_ROUNDS if quick else ROUNDS):
-            for which in (0, 1) if number % 2 else (1, 0):
-                taken[which].append(_resume(home, manifest, kinds[which]))
-    shut, free = ([statistics.median(column) for column in zip(*one, strict=True)] for one in taken)
+    shut, free = _in_turns([(cells, None), (None, None)], quick)
     name = "the same without a cell"
     first, warm = (name, free[0]), (name, free[1] * 1e3)
     yield figure("resume in a cell: first response", shut[0], "s", against=first, at_most=GOAL)
@@ -117,7 +113,6 @@ def reads(quick: bool) -> Iterator[Figure]:
 def _served(store: Store, root: TableRoot, folder: Path, cells: Cells | None) -> Iterator[str]:
     """The disk as an export of nbdkit, by its URI."""
     folder.mkdir()
-
     volume = create_volume(folder, "disk0", root)
     room = HOST
     if cells:
@@ -146,6 +141,52 @@ def _read(uri: str, depth: int) -> float:
     found = re.search(r"completed in ([0-9.]+) seconds", done.stdout)
     assert found, done.stdout
     return float(found[1]) / READS
+
+
+def libvirt(quick: bool) -> Iterator[Figure]:
+    """Yield the seconds under the user's libvirt, relative to those without libvirt."""
+    cells = _cells()
+    with tempfile.TemporaryDirectory(prefix="satchel-bench-") as run:
+        driver = SessionDriver(Path(run))
+        if lacking := driver.lacking():
+            raise UnsupportedError("cannot measure domains of libvirt", why=", ".join(lacking))
+        starts = [_starts(one, Path(run)) for one in (driver, QemuDriver())]
+        domain, plain = _in_turns([(cells, driver), (cells, None)], quick)
+    name = "the same without libvirt"
+    against = (name, starts[1])
+    yield figure("start of a domain", starts[0], "s", against=against)
+    yield figure("resume of a domain: first response", domain[0], "s", against=(name, plain[0]))
+    against = (name, plain[1] * 1e3)
+    yield figure("operation in a domain, warm", domain[1] * 1e3, "ms", against=against)
+
+
+def _starts(driver: Driver, run: Path) -> float:
+    """The median of the seconds that a machine of 16 MiB takes, after a first one."""
+    spec, taken = MachineSpec(memory_mib=16, disks=()), []
+    folder = run / "r"
+    folder.mkdir(exist_ok=True)
+    with (folder / "ram").open("wb") as file:
+        file.truncate(spec.memory_bytes)
+    for _ in range(STARTS + 1):
+        began = time.monotonic()
+        machine = driver.start(spec, Wiring(folder, folder / "ram"), None)
+        taken.append(time.monotonic() - began)
+        machine.stop()
+    return statistics.median(taken[1:])
+
+
+Kind = tuple[Cells | None, Driver | None]
+"""In which cells, by which driver; None: in none, by QEMU's."""
+
+
+def _in_turns(kinds: Sequence[Kind], quick: bool) -> list[list[float]]:
+    """For each of two kinds, the medians of the seconds to a first response and per operation."""
+    taken: list[list[tuple[float, float]]] = [[], []]
+    with notes_checkpoint() as (home, manifest):
+        for number in range(QUICK_ROUNDS if quick else ROUNDS):
+            for which in (0, 1) if number % 2 else (1, 0):
+                taken[which].append(_resume(home, manifest, *kinds[which]))
+    return [[statistics.median(column) for column in zip(*one, strict=True)] for one in taken]
 
 
 def load(quick: bool) -> Iterator[Figure]:
@@ -211,23 +252,27 @@ def _cells() -> Cells:
 
 
 @contextlib.contextmanager
-def resumed(home: Home, manifest: Manifest, cells: Cells | None) -> Iterator[Replica]:
+def resumed(
+    home: Home, manifest: Manifest, cells: Cells | None, driver: Driver | None = None
+) -> Iterator[Replica]:
     """A replica that runs."""
     with (
         tempfile.TemporaryDirectory(prefix="satchel-bench-") as name,
-        replica_of(manifest, home.store, Path(name), cells) as replica,
+        replica_of(manifest, home.store, Path(name), cells, driver) as replica,
     ):
         replica.resume(frozen_in(manifest), local_resolver(home.store), home.store.read)
         yield replica
 
 
-def _resume(home: Home, manifest: Manifest, cells: Cells | None) -> tuple[float, float]:
+def _resume(
+    home: Home, manifest: Manifest, cells: Cells | None, driver: Driver | None
+) -> tuple[float, float]:
     began = time.monotonic()
-    with resumed(home, manifest, cells) as replica:
+    with resumed(home, manifest, cells, driver) as replica:
         replica.execute(add_note(replica.last + 1))
         response = time.monotonic() - began
         warm = _operations(replica, OPERATIONS)
     return response, statistics.fmean(warm)
 
 
-PARTS = {"resume": resume, "reads": reads, "load": load}
+PARTS = {"resume": resume, "reads": reads, "libvirt": libvirt, "load": load}

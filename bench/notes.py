@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chunkstore import Store
 from homeserver import Home, HomeSettings
-from hypervisor import MachineSpec, QemuDriver
+from hypervisor import Driver, MachineSpec, QemuDriver
 from images import Manifest
 from replay import Operation
 from replay.adapters import http
@@ -65,14 +65,18 @@ def notes_checkpoint() -> Iterator[tuple[Home, Manifest]]:
 
 @contextlib.contextmanager
 def replica_of(
-    manifest: Manifest, store: Store, folder: Path, cells: Cells | None = None
+    manifest: Manifest,
+    store: Store,
+    folder: Path,
+    cells: Cells | None = None,
+    driver: Driver | None = None,
 ) -> Iterator[Replica]:
-    """One of a checkpoint that has not been started; stopped at the end."""
+    """One of a checkpoint, not started yet; stopped at the end. driver: by default QEMU's."""
     replica = Replica(
         ReplicaId("bench"),
         MachineSpec.from_json(manifest.machine),
         store,
-        QemuDriver(),
+        driver or QemuDriver(),
         folder / "r",
         adapter=manifest.contract.adapter,
         stateful=manifest.contract.stateful,
