@@ -68,6 +68,9 @@ class LibvirtDriver:
             for folder in self._run.parents
             if folder.exists() and not folder.stat().st_mode & 0o001
         ]
+        held = next(folder for folder in (self._tools, *self._tools.parents) if folder.exists())
+        if os.statvfs(held).f_flag & os.ST_NOEXEC:
+            found.append(f"a way to run programs from {self._tools} (it is mounted noexec)")
         try:
             self._daemon.version()
         except LibvirtUnavailable as error:

@@ -270,6 +270,18 @@ def test_auto_takes_qemu_where_others_cannot_enter(libvirtd: Libvirtd, short_pat
     assert stat.S_IMODE(short_path.stat().st_mode) == 0o700
 
 
+def test_auto_takes_qemu_where_no_program_can_run(libvirtd: Libvirtd, short_path: Path) -> None:
+    """Debian mounts /run so."""
+    short_path.chmod(0o711)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "noexec", "none", short_path], check=True)
+    try:
+        driver, line = choose_driver("auto", short_path, LibvirtDriver(short_path, libvirtd.daemon))
+    finally:
+        subprocess.run(["umount", short_path], check=True)
+    assert isinstance(driver, QemuDriver)
+    assert f"a way to run programs from {short_path}/tools" in line
+
+
 @pytest.mark.nightly
 def test_auto_takes_qemu_where_no_libvirt_answers(short_path: Path) -> None:
     nobody = Daemon(f"qemu+unix:///system?socket={short_path}/none")

@@ -40,12 +40,17 @@ EXPOSURE = 29
 
 PATIENCE = 300.0
 
+LIBVIRT = ["libvirt-clients", "libvirt-daemon", "libvirt-daemon-driver-qemu", "python3-libvirt"]
+"""Recommended by the packages."""
+
+LISTED = ("virsh", "-q", "list", "--name")
+
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory, packages: list[Path]) -> Iterator[Emulated]:
     """Booted, with the service at ada's home, where it has a checkpoint. ada may use KVM."""
     folder = tmp_path_factory.mktemp("systemd")
-    more = [*KERNEL, "man-db", "procps"]
+    more = [*KERNEL, *LIBVIRT, "man-db", "procps"]
     root = with_packages(folder, SUITE, packages, {}, more=more, without=())
     (root.folder / "newer").mkdir()
     for deb in renumbered(packages, folder, NEWER):
@@ -254,3 +259,19 @@ def test_an_upgrade_restarts_the_daemons_and_leaves_a_guest_running(
     cafe.catch_up()
     assert cafe.status()["last_operation"] > before
     assert cafe.guests() == guests
+
+
+def test_machines_are_domains_of_the_units_libvirt(machine: Emulated, cafe: Cafe) -> None:
+    """The last one here: it changes the surrogate's settings. The session is the upgrade's."""
+    settings = "/etc/satchel/surrogate.toml"
+    machine.run("sh", "-c", f"echo 'driver = \"libvirt\"' >> {settings}")
+    machine.run("systemctl", "stop", SURROGATE)
+    machine.run("systemctl", "start", SURROGATE)
+    is_up(machine, SURROGATE)
+    log = machine.run("journalctl", "--no-pager", "-o", "cat", "-u", SURROGATE)
+    assert "machines are domains of libvirt" in log
+    cafe.write()
+    cafe.catch_up()
+    listed = machine.run("env", "-u", "XDG_RUNTIME_DIR", *LISTED, user=SURROGATE)
+    assert listed.startswith(f"satchel-{SERVICE}-")
+    assert len(cafe.guests()) == 1
