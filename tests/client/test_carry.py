@@ -12,7 +12,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,12 +20,10 @@ from typing import Any
 import pytest
 
 from chunkstore import BlockState
-from client import arrival
 from client.contracts import carried
 from client.moves.handing import HOLD
 from client.moves.mover import AWAIT_RUNNING
 from client.moves.routes import Route
-from client.places.surrogate import Surrogate, SurrogateNotTrusted
 from client.platform.settings import HOME
 from client.service import ServiceSession
 from client.session.checkpoints import NOTHING, OwnerOverrides
@@ -160,23 +157,6 @@ def kept(everything: CarriedWorld) -> Iterator[CarriedWorld]:
     everything.end_sessions()
 
 
-def test_a_session_continues_with_home_until_its_surrogate_answers(
-    kept: CarriedWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(arrival, "AGAIN_SECONDS", 0.2)
-    session = kept.session()
-    kept.spots["a"].cut()
-    there = arrival.Arrival(session, "a")
-    there.begin()
-    assert session.leader == HOME
-    assert "kept continues with home, and a is tried again every" in caplog.text
-    kept.says("home", "at home")
-    kept.spots["a"].mend()
-    assert eventually(lambda: session.leader == "a")
-    there.close()
-    assert kept.word("a") == "at home"
-
-
 def copied(session: ServiceSession, more: int = 1) -> bool:
     """Wait until home has that many more copies."""
     wanted = session.status()["deltas"] + more
@@ -189,25 +169,6 @@ def no_copies(session: ServiceSession) -> Iterator[None]:
     with carried_of(session)._changing:
         assert carried_of(session)._shipping.wait(PATIENCE_SECONDS)
         yield
-
-
-def test_what_a_machine_knows_goes_where_it_leads(kept: CarriedWorld) -> None:
-    session = kept.session()
-    kept.says("home", "at home")
-    session.move("a")
-    assert session.leader == "a"
-    assert kept.word("a") == "at home"
-    kept.says("a", "at a")
-    moved = session.move("b")
-    assert len(moved.deltas) >= 2
-    assert kept.word("b") == "at a"
-    assert kept.spots["a"].replicas() == []
-    kept.says("b", "at b")
-    session.move("home")
-    assert kept.word("home") == "at b"
-    assert kept.spots["b"].replicas() == []
-    session.move("b")
-    assert kept.word("b") == "at b"
 
 
 def test_what_a_machine_touched_at_home_is_there_before_it_leads(kept: CarriedWorld) -> None:
@@ -254,50 +215,6 @@ def test_home_goes_on_from_the_newest_copy_when_a_surrogate_is_lost(kept: Carrie
     kept.spots["a"].mend()
 
 
-def test_a_machine_that_ends_is_a_loss_as_well(kept: CarriedWorld) -> None:
-    session = kept.session()
-    session.move("a")
-    kept.crash("a")
-    assert eventually(lambda: carried_of(session).losses)
-    assert session.leader == "home"
-    assert kept.word("home") == "none"
-
-
-def test_a_loss_is_seen_while_who_led_before_is_still_ending(
-    kept: CarriedWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = kept.session()
-    session.move("a")
-    ended, end = threading.Event(), Surrogate.remove
-
-    def end_late(place: Surrogate) -> None:
-        assert ended.wait(10 * PATIENCE_SECONDS)
-        end(place)
-
-    monkeypatch.setattr(Surrogate, "remove", end_late)
-    moving = threading.Thread(target=session.move, args=("b",))
-    moving.start()
-    try:
-        assert eventually(lambda: session.leader == "b")
-        kept.crash("b")
-        assert eventually(lambda: session.leader == "home")
-        assert moving.is_alive()
-    finally:
-        ended.set()
-        moving.join()
-    assert eventually(lambda: not kept.spots["b"].replicas())
-    assert kept.spots["a"].replicas() == []
-    session.move("a")
-
-
-def test_a_surrogate_has_to_be_trusted(kept: CarriedWorld) -> None:
-    session = kept.session(trusted=("b",))
-    with pytest.raises(SurrogateNotTrusted, match="trusted = true"):
-        session.move("a")
-    assert session.leader == "home"
-    session.move("b")
-
-
 def test_a_session_goes_along_to_trusted_surrogates_and_stays_a_while(kept: CarriedWorld) -> None:
     session = kept.session(trusted=("a",))
     contract = carried_of(session)
@@ -337,15 +254,6 @@ def test_the_old_leader_goes_on_where_the_new_one_does_not_come_up(
     monkeypatch.undo()
     session.move("b")
     assert kept.word("b") == "kept"
-
-
-def test_a_session_that_ends_brings_the_service_home(kept: CarriedWorld) -> None:
-    session = kept.session()
-    session.move("a")
-    kept.says("a", "the last word")
-    session.close()
-    assert kept.word("home") == "the last word"
-    assert kept.spots["a"].replicas() == []
 
 
 def test_commands_use_it_as_any_service(kept: CarriedWorld) -> None:
@@ -409,22 +317,6 @@ def check_the_doctor(satchel: Commands) -> None:
     shown = satchel.types("doctor", SERVICE).stdout.splitlines()
     assert shown[0].startswith(f"a copy of checkpoint {report['checkpoint'][:12]} ran after ")
     assert shown[1].startswith("port 8888 (http) did not answer: ")
-
-
-def test_a_session_after_one_that_was_killed_goes_on_where_it_led(kept: CarriedWorld) -> None:
-    killed = kept.session()
-    killed.move("b")
-    kept.says("b", "copied")
-    assert copied(killed, more=2)
-    kept.says("b", "not copied")
-    kept.kill(killed)
-    session = kept.session()
-    assert session.leader == "b"
-    assert kept.word("b") == "not copied"
-    assert copied(session, more=1)
-    session.move("home")
-    assert kept.word("home") == "not copied"
-    assert kept.spots["b"].replicas() == []
 
 
 def test_who_leads_is_not_moved_to_where_it_is(kept: CarriedWorld) -> None:

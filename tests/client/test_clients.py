@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two clients of one service: one at a time, and none takes the other one's past for its own."""
 
-import dataclasses
 import json
 import threading
 
@@ -19,40 +18,8 @@ from satchel.ids import OperationNumber
 from tests.client.world import World, operations, post
 from tests.needs import requires
 from tests.waiting import eventually
-from wire import Identity, Peer
 
 pytestmark = requires("nbdkit", "nbdfuse", "fusermount3", "fuse", "sshd", "ssh")
-
-
-def other_key(world: World) -> Peer:
-    """Home, as another laptop of the same name reaches it."""
-    other = Identity.create(world.folder / "other")
-    world.home.sshd.authorize(other.public)
-    return dataclasses.replace(world.settings.home, identity=other.path)
-
-
-def test_one_client_at_a_time_unless_it_takes_over(carried: World) -> None:
-    """Home knows clients of one host name by their keys."""
-    runner = carried.runner()
-    url = carried.proxy(runner)
-    post(url)
-    phone = {"home": other_key(carried), "data": carried.folder / "p", "run": carried.folder / "q"}
-    carried.folder.joinpath("q").mkdir()
-    held = f"notes is held by client {carried.settings.client_id}"
-    with pytest.raises(ConflictError, match=held) as raised:
-        carried.runner(media=False, **phone)  # type: ignore[arg-type]
-    assert raised.value.exit_code == 5
-    assert "--take-over" in raised.value.fix
-    assert post(url).status_code == 200
-    other = carried.runner(media=False, take_over=True, **phone)  # type: ignore[arg-type]
-    assert operations(other).journal.last == 2
-    assert post(carried.proxy(other)).status_code == 200
-    answer = post(url)
-    assert answer.status_code == 409
-    assert f"held by client {other.settings.client_id}" in answer.json()["what"]
-    assert runner.status()["refusal"] is not None
-    assert post(url).status_code == 409
-    assert carried.home.executed("notes") == 3
 
 
 def test_a_client_that_could_not_know_of_another_one_does_not_go_on_from_its_past(

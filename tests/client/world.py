@@ -230,7 +230,7 @@ class World:
     def mislabel(self, service: str, name: str) -> None:
         """Put the checkpoint of a service onto the stick under another service's name."""
         with Media.open(self.stick) as media:
-            (checkpoint,) = media.checkpoints(service)
+            checkpoint, *_ = media.checkpoints(service)
             media.put_checkpoint(name, checkpoint.id, *media.signed(checkpoint))
             media.commit([dataclasses.replace(checkpoint, service=name)], [], keep_packs=True)
 
