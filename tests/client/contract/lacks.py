@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a contract lacks today: cases that are expected to fail, by name. One that passes fails the
-run until its row is taken out."""
+"""Cases that a contract does not pass today, by name. One that passes fails the run until its row
+is deleted."""
 
 LACKS: dict[str, dict[str, str]] = {
     "test_begin": {

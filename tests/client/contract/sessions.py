@@ -54,7 +54,7 @@ class ContractSession:
 
     @property
     def leader(self) -> str:
-        """Where the service is: the surrogate whose replica was not lost, else home."""
+        """The surrogate whose replica was not lost, else home."""
         if self.carried:
             return self.session.leader
         surrogates = set(self.session.settings.surrogates)
@@ -83,7 +83,7 @@ class ContractSession:
         return self.session.plan(to)
 
     def hosts_of_trace(self) -> set[str]:
-        """Those that told what they did for the last move."""
+        """The hosts that reported spans of the last move."""
         told = map(HostSpans.from_json, self.session.trace.to_json())
         return {host.host for host in told if host.spans}
 
@@ -104,7 +104,7 @@ class ContractSession:
         return eventually(lambda: self.status()["deltas"] >= wanted)
 
     def on_medium(self) -> bool:
-        """Wait until the medium has what home has."""
+        """Wait until the medium is as new as home."""
         if not self.carried:
             return not operations(self.session).journal.beside
 
@@ -126,7 +126,7 @@ class ContractSession:
         self.session.close()
 
     def kill(self) -> None:
-        """End this process's part, and say good-bye to nobody."""
+        """End without a message to home or a surrogate."""
         if self.carried:
             carried_of(self.session)._started = False
             self.close()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Satchel authors
 # SPDX-License-Identifier: Apache-2.0
-"""Moves: what was done goes along, programs are answered meanwhile, nothing is left behind."""
+"""Moves keep the state, answer programs meanwhile, and leave nothing at the old place."""
 
 import dataclasses
 

@@ -40,7 +40,7 @@ KEEPING = ("replayed", "carried")
 
 
 class RememberingGuest(ScriptedGuest):
-    """A guest that remembers words: the bodies of operations, and what it was told by `run`."""
+    """A guest that remembers words: the bodies of operations, and the words of `run`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class ContractWorld:
         return {"home": self.home, **self.spots}
 
     def replica(self, service: str, where: str) -> Replica | None:
-        """The one of a service at a place, if there is one."""
+        """The replica of a service at a place, or None."""
         if where == "home":
             try:
                 return self.home.home.service(service).replica()
@@ -110,7 +110,7 @@ class ContractWorld:
             self.put_back()
 
     def cut(self, where: str) -> None:
-        """Nobody reaches it any more."""
+        """Cut its network."""
         self.places[where].cut()
         self._away.add(where)
 
@@ -139,7 +139,7 @@ class ContractWorld:
 
 
 class Service:
-    """One service in one test: what a person does with it, and who knows of that."""
+    """One service in one test: uses of it, and the places that remember them."""
 
     def __init__(self, world: ContractWorld, contract: str) -> None:
         self.world, self.contract = world, contract
@@ -182,7 +182,7 @@ class Service:
         return made
 
     def carry(self) -> None:
-        """The stick gets what home has."""
+        """Bring home's state onto the stick."""
         self.home.carry(self.name, self.stick)
 
     def tell(self, where: str, word: str) -> None:
@@ -213,13 +213,13 @@ class Service:
         self.spots[where].driver.machines[-1].crash("pulled the plug")
 
     def vanish(self, where: str) -> None:
-        """The machine there ends, and nobody reaches what is left."""
+        """End the machine there, and cut its network."""
         self.crash(where)
         self.world.cut(where)
         self.left_at(where)
 
     def left_at(self, where: str) -> None:
-        """No session ends what is there."""
+        """The replica there outlives its session."""
         self._left.add(where)
 
     @contextmanager
@@ -254,7 +254,7 @@ class Service:
             self._sessions.pop().close()
 
     def kill(self, session: ContractSession) -> None:
-        """Nothing of that session is there any more, and it has said good-bye to nobody."""
+        """End a session without a message to home or a surrogate."""
         self._sessions.remove(session)
         session.kill()
 
@@ -262,7 +262,7 @@ class Service:
         """Every session ends. Nothing of one is left, whatever happened in it."""
         self.world.tidy()
         self.close_sessions()
-        for where in self._left:  # a surrogate ends what nobody could end, but not so soon
+        for where in self._left:  # a surrogate would end it much later
             for replica in self.at(where):
                 self.spots[where].host.end_every(replica)
         for spot in self.spots.values():
@@ -271,7 +271,7 @@ class Service:
 
 
 def in_thread(work: Callable[[], object]) -> tuple[threading.Thread, list[BaseException]]:
-    """A thread that does it, and what it raises."""
+    """Run it in a thread; return that and a list that gets its error."""
     raised: list[BaseException] = []
 
     def run() -> None:
