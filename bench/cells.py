@@ -163,11 +163,11 @@ def libvirt(quick: bool) -> Iterator[Figure]:
 def _starts(driver: Driver, run: Path) -> float:
     """The median of the seconds that a machine of 16 MiB takes, after a first one."""
     spec, taken = MachineSpec(memory_mib=16, disks=()), []
-    folder = run / "r"
-    folder.mkdir(exist_ok=True)
-    with (folder / "ram").open("wb") as file:
-        file.truncate(spec.memory_bytes)
-    for _ in range(STARTS + 1):
+    for number in range(STARTS + 1):
+        folder = run / f"{driver.name}-{number}"  # in an old one libvirt first ends the old domain
+        folder.mkdir()
+        with (folder / "ram").open("wb") as file:
+            file.truncate(spec.memory_bytes)
         began = time.monotonic()
         machine = driver.start(spec, Wiring(folder, folder / "ram"), None)
         taken.append(time.monotonic() - began)
