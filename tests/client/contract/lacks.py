@@ -8,7 +8,6 @@ LACKS: dict[str, dict[str, str]] = {
         "who_was_taken_over_is_told_and_changes_nothing_any_more[carried]": "it is not told",
     },
     "test_move": {
-        "close_ends_a_replica_that_is_being_brought_up[carried]": "the end waits for the move",
         "a_session_may_have_two_surrogates_at_once[replayed]": "one at a time",
         "a_session_may_have_two_surrogates_at_once[stateless]": "one at a time",
         "a_session_may_have_two_surrogates_at_once[carried]": "one at a time",
