@@ -222,6 +222,7 @@ def test_a_session_goes_along_to_trusted_surrogates_and_stays_a_while(kept: Carr
     assert contract.held_seconds("a") == carried.HELD_SECONDS
     before = contract.use().exchanges
     went = session.move("a", traced=True)
+    assert len(went.deltas) >= 1
     assert contract.held_seconds("a") is None
     contract._led_since -= carried.STAY_SECONDS
     assert contract.held_seconds("a") == went.held_seconds
