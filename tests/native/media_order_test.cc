@@ -245,5 +245,66 @@ TEST(MediaOrder, AReaderKnowsWhatIsThereWithoutReadingAPack) {
   }
 }
 
+// Loses a medium at the end of a commit: it was pulled out when its folder was to be synced.
+class LosingEnv final : public ForwardingEnv {
+ public:
+  Status SyncDir(const std::string& path) override {
+    gone_ = gone_ || (lose && EndsWith(path, "commits"));
+    return gone_ ? Lost(path) : ForwardingEnv::SyncDir(path);
+  }
+
+  Status Remove(const std::string& path) override {
+    return gone_ ? Lost(path) : ForwardingEnv::Remove(path);
+  }
+
+  void PlugIn() { lose = gone_ = false; }
+
+  bool lose = false;
+
+ private:
+  static Status Lost(const std::string& path) {
+    return Status::Make(Kind::kNotFound, "cannot find " + path, "it was pulled out");
+  }
+
+  bool gone_ = false;
+};
+
+TEST(MediaOrder, ACommitThatFailedAtItsEndKeepsItsPacks) {
+  const Scratch scratch;
+  LosingEnv env;
+  std::unique_ptr<Store> store;
+  std::unique_ptr<Media> media;
+  ASSERT_TRUE(Store::Create(PosixEnv(), scratch.path() + "/store").ok());
+  ASSERT_TRUE(Store::Open(PosixEnv(), scratch.path() + "/store", SmallOptions(), &store).ok());
+  ASSERT_TRUE(Media::Init(&env, scratch.path(), kUuid).ok());
+  ASSERT_TRUE(Media::Open(&env, scratch.path(), &media).ok());
+  for (const uint32_t step : {1, 2, 3}) {
+    const std::string content = MakeContent(step, 30);
+    const auto source =
+        MemorySource(reinterpret_cast<const uint8_t*>(content.data()), content.size());
+    TableRoot root;
+    std::vector<ChunkRef> refs;
+    uint64_t number = 0;
+    uint64_t bytes = 0;
+    MediaNotes notes;
+    ASSERT_TRUE(store->Import(source.get(), nullptr, nullptr, &root).ok());
+    ASSERT_TRUE(store->Reachable({root}, &refs).ok());
+    const Status added = store->WithChunks([&](Chunks* chunks) {
+      return media->Add(chunks, refs.data(), refs.size(), 0, nullptr, &bytes, &notes);
+    });
+    ASSERT_TRUE(added.ok()) << added.ToString();
+    MediaDraft draft;
+    draft.roots = {root};
+    env.lose = step == 2;
+    EXPECT_EQ(media->Commit(draft, 0, &number, &bytes, &notes).ok(), step != 2);
+    env.PlugIn();
+  }
+  ASSERT_TRUE(Media::Open(&env, scratch.path(), &media).ok());
+  ASSERT_EQ(media->generations().size(), 2u);
+  EXPECT_EQ(media->generations()[0].commit.generation, 3u);
+  EXPECT_EQ(media->generations()[1].commit.generation, 2u);
+  for (const MediaGeneration& generation : media->generations()) EXPECT_EQ(generation.why, "");
+}
+
 }  // namespace
 }  // namespace satchel::sim

@@ -220,6 +220,11 @@ std::string Media::Lacks(const MediaCommit& commit) {
 // an index.
 Status Media::LoadPacks() {
   std::vector<std::string> names;
+  {
+    const MutexLock lock(&mutex_);
+    places_.Clear();
+    packs_.clear();
+  }
   SATCHEL_RETURN_IF_ERROR(AllowAbsent(env_->List(PacksPath(), &names)));
   const std::set<uint32_t> named = Named();
   for (const std::string& name : names) {

@@ -237,6 +237,7 @@ class Media final : public PageSource {
 
   Mutex write_mutex_ ACQUIRED_BEFORE(mutex_);  // whoever writes has it
   bool prepared_ GUARDED_BY(write_mutex_) = false;
+  bool uncertain_ GUARDED_BY(write_mutex_) = false;  // a write failed: the next one reads all anew
 
   Mutex mutex_;
   RefMap<Location> places_ GUARDED_BY(mutex_);

@@ -323,6 +323,10 @@ Status Media::Prepare() {
                         "its newest generation is not there: a copy of it is in its place, or "
                         "another program wrote to it");
   }
+  if (uncertain_) {
+    SATCHEL_RETURN_IF_ERROR(Judge(Load()));
+    uncertain_ = prepared_ = false;
+  }
   if (prepared_) return {};
   SATCHEL_RETURN_IF_ERROR(MakeFolders(env_, root_));
   SATCHEL_RETURN_IF_ERROR(RemoveTorn());
@@ -372,13 +376,7 @@ Status Media::RemoveUnfinished() {
     SATCHEL_RETURN_IF_ERROR(removal.Add(PacksPath() + "/" + name));
   }
   SATCHEL_RETURN_IF_ERROR(removal.Sync());
-  if (broken.empty()) return {};
-  {
-    const MutexLock lock(&mutex_);
-    places_.Clear();
-    packs_.clear();
-  }
-  return LoadPacks();
+  return broken.empty() ? Status() : LoadPacks();
 }
 
 // Whether every record is there that the index of a pack names.
@@ -452,6 +450,7 @@ Status Media::Commit(const MediaDraft& draft, uint64_t created, uint64_t* genera
     }
   }
   *generation = made.commit.generation;
+  uncertain_ = true;  // until DropGenerations ends: a commit whose sync failed may be there
   SATCHEL_RETURN_IF_ERROR(
       Judge(WriteNew(env_, CommitPath(made.commit.generation), EncodeMediaCommit(made.commit))));
   {
@@ -542,6 +541,7 @@ Status Media::DropGenerations(size_t keep, const std::set<uint32_t>& spare, uint
     (wanted ? kept : dropped).push_back(std::move(generation));
   }
   if (kept.empty()) return {};
+  uncertain_ = true;
   std::set<std::string> unneeded;
   Removal removal(env_);
   for (const MediaGeneration& generation : dropped) {
@@ -563,7 +563,9 @@ Status Media::DropGenerations(size_t keep, const std::set<uint32_t>& spare, uint
   for (const auto& [pack, info] : packs()) {
     if (named.count(pack) == 0 && spare.count(pack) == 0) remove.insert(pack);
   }
-  return RemovePacks(remove, freed);
+  SATCHEL_RETURN_IF_ERROR(RemovePacks(remove, freed));
+  uncertain_ = false;
+  return {};
 }
 
 Status Media::RemovePacks(const std::set<uint32_t>& packs, uint64_t* freed) {
@@ -580,10 +582,10 @@ Status Media::RemovePacks(const std::set<uint32_t>& packs, uint64_t* freed) {
   {
     const MutexLock lock(&mutex_);
     for (const uint32_t pack : packs) *freed += packs_[pack].size;
-    places_.Clear();
-    packs_.clear();
   }
-  return LoadPacks();
+  SATCHEL_RETURN_IF_ERROR(LoadPacks());
+  if (env_->Exists(PacksPath())) return {};
+  return Status::Make(Kind::kNotFound, "cannot list " + PacksPath(), "the medium was pulled out");
 }
 
 }  // namespace satchel
