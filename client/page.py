@@ -26,6 +26,8 @@ REPLICA_COLUMNS = (
     "error",
 )
 
+STICK_COLUMNS = ("path", "generation", "free_bytes", "checkpoint", "damaged", "failure")
+
 FOUND_COLUMNS = ("surrogate", "address", "port")
 
 OFFER_COLUMNS = ("name", "address", "port", "runs", "price")
@@ -106,6 +108,7 @@ def session_view(
     there: list[dict[str, Any]] = [
         {"title": "Routes elsewhere", "columns": ROUTE_COLUMNS, "rows": routes}
     ]
+    sticks = [{"title": "All media", "columns": STICK_COLUMNS, "rows": status["sticks"]}]
     met = [
         {"title": title, "columns": columns, "rows": status[key]}
         for title, columns, key in (
@@ -123,6 +126,7 @@ def session_view(
             *there,
             {"title": "Log", "facts": {key: told[key] for key in LOG if key in told}},
             {"title": "Medium", "facts": {key: told[key] for key in MEDIUM if key in told}},
+            *(sticks if len(status["sticks"]) > 1 else ()),
             {"title": "Shares mounted here", "columns": SHARE_COLUMNS, "rows": shares},
             {"title": "Traffic by source", "columns": SOURCE_COLUMNS, "rows": traffic},
             {"title": "Session", "facts": {key: told[key] for key in SESSION if key in told}},

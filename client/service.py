@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from client.contracts import Contract, Resources, contract_of
 from client.fronts import Front, port_row
 from client.fronts.ports import LocalPort
+from client.medium.sticks import NamedMedia
 from client.moves.fits import Fit, fits
 from client.moves.mover import Went
 from client.moves.planner import Plan
@@ -28,7 +28,6 @@ from client.session.checkpoints import NOTHING, OwnerOverrides, candidates
 from client.session.shutdown import UnsentOperations
 from client.state.log_keys import LogKeys
 from images import Manifest
-from media import Media
 from satchel.errors import SatchelError, StateError, UnavailableError
 from satchel.names import check_name
 from satchel.progress import Progress, silent
@@ -53,11 +52,10 @@ class ServiceSession:
     One at a time for a service and a run folder: see client.platform.running.only_session.
     """
 
-    def __init__(self, settings: ClientSettings, service: str, *, media: Path | None) -> None:
+    def __init__(self, settings: ClientSettings, service: str, *, media: NamedMedia) -> None:
         """Raises BadName."""
         self.settings = settings
         self.service = check_name(service, "service")
-        self.media = media
         self._of = Resources(settings, service, media)
         self.here = self._of.here
         self._contract: Contract | None = None
@@ -106,13 +104,13 @@ class ServiceSession:
         another client holds the service or has used it, JournalGap, and unless it is accepted
         OperationsDoubtful, StateOlder and CheckpointPartial; `close` is due all the same.
         """
-        if self.media is None:
+        sticks = self._of.sticks
+        sticks.open()
+        if not sticks:
             self.settings.require_home(otherwise="; or name media that have a checkpoint")
-        else:
-            self._of.medium = Media.open(self.media, self.settings.media_keys)
         self._of.reached = self._reach_home(take_over)
         signers = self.settings.allowed_signers
-        found = candidates(self.service, self._of.medium, self._of.reached, signers)
+        found = candidates(self.service, sticks.media, self._of.reached, signers)
         self._contract = contract_of(found[0].manifest, self._of)
         self._contract.open(found, accepted)
         self._prestager = Prestager(
@@ -123,6 +121,7 @@ class ServiceSession:
             self._contract.mover.sources.offer,
         )
         self._of.ahead = lambda: self._ahead.under_way
+        sticks.start(self._contract.plugged)
 
     def open_fronts(self, chosen: Sequence[LocalPort] = ()) -> list[Front]:
         """Listen for programs, for each port of the service, at those that are chosen, else at
@@ -275,29 +274,25 @@ class ServiceSession:
             log_keys = home.claim(take_over=take_over)
             if log_keys is not None:
                 LogKeys(self.settings.state / "log-keys").keep(self.service, log_keys)
-            if self.media is None and not home.has_checkpoint():
+            if not self._of.sticks and not home.has_checkpoint():
                 logger.warning("home boots %s for the first time: that takes minutes", self.service)
                 home.launch()
         except UnavailableError as error:
-            if self.media is None:
+            if not self._of.sticks:
                 raise
             logger.warning("home: %s; going on with the medium alone", error)
             return None
-        if medium := self._of.medium:
-            keys.require_standing(medium.root, medium.uuid)
+        self._of.sticks.require_standing()
         return home
 
     def _medium(self) -> dict[str, Any]:
-        """Its newest generation, free bytes and damage; None where there is no medium now."""
-        medium = self._of.medium
-        try:
-            generation = medium.newest if medium else None
-            free = medium.free_bytes() if medium else None
-        except SatchelError:
-            generation = free = None
+        """Each medium, and the facts of the one with the log; None if there is no medium now."""
+        rows = self._of.sticks.status()
+        main = rows[0] if rows else dict.fromkeys(("path", "generation", "free_bytes", "damaged"))
         return {
-            "media": str(self.media) if self.media else None,
-            "media_generation": generation,
-            "media_free_bytes": free,
-            "damaged_chunks_on_media": medium.damaged if medium else None,
+            "media": main["path"],
+            "media_generation": main["generation"],
+            "media_free_bytes": main["free_bytes"],
+            "damaged_chunks_on_media": main["damaged"],
+            "sticks": rows,
         }

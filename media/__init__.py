@@ -39,8 +39,10 @@ if TYPE_CHECKING:
         MediaInClear,
         await_media,
         find_media,
+        mount_table,
         mounted_media,
         require_sealed,
+        sealed_media,
     )
     from media.parts import Part, PartPlan, found_part, lack_of, part_of
     from media.refreshing import Fetch, Refresher
@@ -94,6 +96,7 @@ __all__ = [
     "found_part",
     "lack_of",
     "media_uuid",
+    "mount_table",
     "mounted_media",
     "new_seal",
     "oldest_on",
@@ -104,5 +107,6 @@ __all__ = [
     "relocate",
     "require_sealed",
     "roots_on",
+    "sealed_media",
     "write_checkpoints",
 ]

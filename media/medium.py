@@ -293,9 +293,13 @@ class Media:
         Their content is not verified: who receives them admits them. A record that is cut off or
         garbage is left out, counted in `damaged`, and logged the first time.
         """
+        return self.read(refs)[0]
+
+    def read(self, refs: Buffer) -> tuple[bytes, bytes]:
+        """The same, and the references of the damaged records."""
         records, damaged = self._native.records(refs)
         self._report(damaged)
-        return records
+        return records, damaged
 
     def add(
         self, store: Store, refs: Buffer, progress: Progress = silent, *, again: int = 0

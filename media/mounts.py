@@ -131,6 +131,24 @@ def mounted_media(keys: SealKeys | None = None) -> list[dict[str, Any]]:
     return rows
 
 
+def sealed_media(keys: SealKeys) -> list[Path]:
+    """Return where media are mounted that are sealed and that `keys` opens, one place for each. A
+    copy of another one is among them."""
+    found: list[Path] = []
+    for root in _mounted():
+        try:
+            if _uuid_at(root) and seal_at(root, keys) is not None:
+                found += [] if any(_same(root, other) for other in found) else [root]
+        except (SatchelError, OSError) as error:
+            logger.debug("the medium at %s is not used: %s", root, error)
+    return found
+
+
+def mount_table() -> str:
+    """Return a text that differs when something was mounted or unmounted."""
+    return MOUNTS.read_text()
+
+
 def require_sealed(root: Path, keys: SealKeys) -> list[MediaCheckpoint]:
     """Return the checkpoints on a medium that is used because it was plugged in, and not because a
     person named it. Raises MediaInClear if it is not sealed, MediaCloned if another medium with its

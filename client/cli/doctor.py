@@ -152,7 +152,7 @@ def _newest(settings: ClientSettings, service: str, media: Path | None) -> Manif
     signers = settings.allowed_signers
     if media:
         with Media.open(media, settings.media_keys) as opened:
-            return candidates(service, opened, None, signers)[0].manifest
+            return candidates(service, [opened], None, signers)[0].manifest
     with Links(settings.run / "l" / f"doctor-{os.getpid()}") as links:
         link = links.open(HOME, settings.require_home())
         home = Home(link, service, "doctor", settings.media_keys)

@@ -40,7 +40,9 @@ MAX_BODY = 1 << 20
 @click.option(
     "--media",
     type=click.Path(path_type=Path, file_okay=False),
-    help="The folder where the medium is mounted [default: the settings' media].",
+    multiple=True,
+    help="The folder where a medium is mounted; sealed ones are found [default: the settings' "
+    "media].",
 )
 @click.option(
     "--port",
@@ -85,7 +87,7 @@ def command(
     settings: ClientSettings,
     service: str,
     surrogate: str | None,
-    media: Path | None,
+    media: tuple[Path, ...],
     ports: tuple[str, ...],
     policy: Policy | None,
     provisional: str | None,
@@ -110,8 +112,8 @@ def command(
         settings = dataclasses.replace(settings, policy=policy)
     if provisional:
         settings = dataclasses.replace(settings, provisional=provisional)
-    if media is None and settings.media:
-        media = Path(settings.media)
+    if not media and settings.media:
+        media = (Path(settings.media),)
     settings.make_folders()
     allow_descriptors()
     stop: queue.SimpleQueue[None] = queue.SimpleQueue()

@@ -18,7 +18,7 @@ from satchel.polling import POLL_SECONDS
 
 FOR_PROGRAMS = (
     *("replicas", "surrogates", "divergences", "quarantined", "staged", "ports", "urls"),
-    *("copies", "refreshed", "found", "offers", "moves"),
+    *("copies", "refreshed", "found", "offers", "moves", "sticks"),
 )
 """What people are shown in another way."""
 
@@ -46,6 +46,8 @@ PORT_COLUMNS = ("front", "port", "local", "url")
 STAGED_COLUMNS = ("surrogate", "bytes", "done", "error")
 
 QUARANTINE_COLUMNS = ("surrogate", "operation", "restarted", "evidence")
+
+STICK_COLUMNS = ("path", "generation", "free_bytes", "checkpoint", "damaged", "failure")
 
 FOUND_COLUMNS = ("surrogate", "address", "port")
 
@@ -96,7 +98,8 @@ def command(settings: ClientSettings, service: str, follow: bool, as_json: bool)
     for title, rows, columns in (
         ("", status.get("ports"), PORT_COLUMNS),
         ("copies, and how far each is behind", status.get("copies"), COPY_COLUMNS),
-        ("newer checkpoints on the medium", refreshed, REFRESHED_COLUMNS),
+        ("media", status["sticks"], STICK_COLUMNS),
+        ("newer checkpoints on media", refreshed, REFRESHED_COLUMNS),
         ("", sources, SOURCE_COLUMNS),
         ("brought ahead, to where you are expected", status["staged"], STAGED_COLUMNS),
         ("found at another address, by their host keys", status["found"], FOUND_COLUMNS),

@@ -25,6 +25,7 @@ from client.fronts.origin import ServiceOrigin
 from client.fronts.ports import LocalPort, served
 from client.fronts.requests import FrontRequests
 from client.fronts.tcp import TcpPort
+from client.medium.sticks import Stick
 from client.moves.handing import Begin, hand_over
 from client.moves.mover import Mover, Went
 from client.moves.planner import Planner, Standing
@@ -113,8 +114,8 @@ class Carried(Contract, Standing):
         self._home, links, there = self._of.home, self._of.links, self._of.reached is not None
         bulk = links.get(chunks_link(HOME), home, Lane.BULK)
         in_use = lambda: [self._origin] if isinstance(self._leader, Surrogate) else []  # noqa: E731
-        self._copies = MachineCopies(self._settings, self._home, bulk, self._medium, in_use)
-        sources = Sources(self._settings, links, self._medium, ActivityGate())
+        self._copies = MachineCopies(self._settings, self._home, bulk, self._sticks, in_use)
+        sources = Sources(self._settings, links, self._sticks, ActivityGate())
         self.mover = Mover(self._settings, self._service, links, self._home, sources)
         self.planner = Planner(self._settings, self._service, self._home, self)
         left = self.mover.left()
@@ -206,6 +207,9 @@ class Carried(Contract, Standing):
 
     def givers(self, *, silent: bool) -> list[Surrogate]:
         return [self._leader] if isinstance(self._leader, Surrogate) else []
+
+    def plugged(self, stick: Stick) -> None:
+        self._copies.plugged(stick)
 
     def on_medium(self, manifest: Manifest) -> bool:
         there = self._copies.on_medium

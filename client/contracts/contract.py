@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from client.fronts import Front
 from client.fronts.ports import LocalPort
+from client.medium.sticks import NamedMedia, Stick, Sticks
 from client.moves.mover import Mover, Went
 from client.moves.planner import Planner
 from client.moves.routes import Route
@@ -24,38 +24,36 @@ from client.session.checkpoints import Candidate, OwnerOverrides
 from client.session.shutdown import Shutdown, UnsentOperations
 from client.state.savings import HeadStart, Savings
 from images import Manifest
-from media import Media
 from satchel.progress import Progress
 from wire import Links
 
 
 class Resources:
-    """Links, medium and home of a session, for its contract.
+    """Links, media and home of a session, for its contract.
 
-    medium: at `folder`, where one is mounted; home: where one is configured, and `reached` where it
+    sticks: opened by the session; home: where one is configured, and `reached` where it
     answered at the beginning; ahead: whether something is brought to a surrogate beforehand
     """
 
-    def __init__(self, settings: ClientSettings, service: str, folder: Path | None) -> None:
-        self.settings, self.service, self.folder = settings, service, folder
+    def __init__(self, settings: ClientSettings, service: str, media: NamedMedia) -> None:
+        self.settings, self.service = settings, service
+        self.sticks = Sticks(settings, service, media)
         self.here = SurrogatesHere(settings, settings.run / f"{service}.here")
         self.links = Links(settings.run / "l" / service, reached=self.here.reached)
         self.power = Power(settings.later_waits)
         self.ending = Shutdown(service)
         self.savings = Savings.of(settings.state, service)
-        self.medium: Media | None = None
         self.home: Home | None = None
         self.reached: Home | None = None
         self.ahead: Callable[[], bool] = lambda: False
 
     def close(self) -> None:
-        """Give the lease back, close links and the medium."""
+        """Give the lease back, close links and media."""
         if self.home:
             self.ending.release(self.home)
         self.power.close()
         self.links.close()
-        if self.medium:
-            self.medium.close()
+        self.sticks.close()
 
 
 @dataclass(frozen=True)
@@ -81,20 +79,23 @@ class Contract(Protocol):
     _of: Resources
     _settings: ClientSettings
     _service: str
-    _medium: Media | None
+    _sticks: Sticks
     _closing: threading.Event
     _changing: threading.RLock  # over a change of replicas
 
     def __init__(self, resources: Resources) -> None:
         self._of = resources
         self._settings, self._service = resources.settings, resources.service
-        self._medium = resources.medium
+        self._sticks = resources.sticks
         self._closing = threading.Event()
         self._changing = threading.RLock()
 
     def open(self, found: Sequence[Candidate], accepted: OwnerOverrides) -> None:
         """Choose the checkpoint to go on from, and let home take part. Raises as
         client.session.checkpoints, and what home raises; `close` is due all the same."""
+
+    def plugged(self, stick: Stick) -> None:
+        """A medium came, or came back. Returns soon; never fails."""
 
     @contextmanager
     def changing(self) -> Iterator[None]:

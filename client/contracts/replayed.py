@@ -9,6 +9,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from client.contracts.contract import Contract, Resources, Use
@@ -16,6 +17,7 @@ from client.fronts import Front, open_front
 from client.fronts.origin import ServiceOrigin
 from client.fronts.ports import LocalPort, only_local
 from client.medium.fetching import refresh_folder
+from client.medium.sticks import Stick
 from client.medium.trickle import Trickle
 from client.moves.mover import Mover, Went
 from client.moves.quarantine import Quarantine
@@ -44,6 +46,7 @@ from client.state.last_seen import NOTHING_SEEN, LastSeen, LastSeenStore, requir
 from client.state.log_keys import LogKeys
 from client.state.savings import HeadStart
 from images import Manifest
+from media import Media
 from replay.adapters import EARLY
 from satchel.errors import StateError, UnavailableError
 from satchel.ids import CheckpointId, OperationNumber
@@ -112,8 +115,9 @@ class Replayed(Contract):
         self._end.callback(session.close)
         journal = session.journal
         manifest = choose([*found], journal, reached) if contract.stateful else found[0].manifest
-        if self._medium is None and contract.stateful:
+        if self._sticks.main is None and contract.stateful:
             journal.cut(manifest.operation)
+        self._sticks.require_one_history(journal, home=reached is not None)
         if not accepted.log:
             require_sealed(journal, manifest.operation, reached)
         require_all_of_it([*found], manifest, reached, accepted=accepted.part)
@@ -134,6 +138,11 @@ class Replayed(Contract):
 
     def admit(self, surrogate: str, route: Route | None) -> None:
         self.quarantine.forgive(surrogate)
+
+    def plugged(self, stick: Stick) -> None:
+        logger.info("%s: the medium at %s counts from now on", self._service, stick.root)
+        if stick.newest:
+            self._on_media.add(stick.newest.id)
 
     def on_medium(self, manifest: Manifest) -> bool:
         return manifest.id in self._on_media
@@ -187,7 +196,9 @@ class Replayed(Contract):
             "diverged": tally.diverged,
             "divergences": tally.divergences,
             "quarantined": self.quarantine.status(),
-            "refreshed": asdict(self._trickle.brought) if self._trickle else None,
+            "refreshed": asdict(self._trickle.brought)
+            if self._trickle and self._on_media
+            else None,
         }
 
     def _rows(self) -> dict[str, dict[str, Any]]:
@@ -216,7 +227,7 @@ class Replayed(Contract):
 
     def _start_replicas(self, session: Session, manifest: Manifest) -> None:
         of, settings, service = self._of, self._settings, self._service
-        sources = Sources(settings, of.links, self._medium, session.operations)
+        sources = Sources(settings, of.links, self._sticks, session.operations)
         mover = Mover(
             settings,
             service,
@@ -243,17 +254,18 @@ class Replayed(Contract):
                 beside.close()
 
     def _start_trickle(self) -> Trickle | None:
-        """Start one if the medium has a checkpoint of the service, and there is a home."""
+        """Start one if there is a home, for media that have a checkpoint of the service."""
         every = self._settings.media_seconds
-        if self._medium is None or self._home is None or not self._on_media or not every:
+        if self._home is None or not every:
             return None
         home, signers = self._home, self._settings.allowed_signers
         return Trickle(
             self.session,
             home,
             self.replicas,
-            self._medium,
-            refresh_folder(self._settings, self._service),
+            self._sticks,
+            lambda uuid: refresh_folder(self._settings, self._service, uuid),
+            lambda media: self._journal_on(media, media.log_path(self._service)),
             self._of.links.get(chunks_link(HOME), self._settings.home, Lane.BULK),
             lambda: newest_at_home(home, signers),
             lambda manifest: self._on_media.add(manifest.id),
@@ -304,9 +316,12 @@ class Replayed(Contract):
 
     def _journal(self) -> Journal:
         spare = self._settings.data / "log" / self._service
-        if self._medium is None:
+        if self._sticks.main is None:
             return Journal(spare, spare, self._settings.durability)
-        path, secret = self._medium.log_path(self._service), self._medium.log_secret(self._service)
+        return self._journal_on(self._sticks.main.media, spare)
+
+    def _journal_on(self, media: Media, spare: Path) -> Journal:
+        path, secret = media.log_path(self._service), media.log_secret(self._service)
         keys = LogKeys(self._settings.state / "log-keys").get(self._service)
         return Journal(path, spare, self._settings.durability, keys, secret)
 

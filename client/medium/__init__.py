@@ -2,6 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The medium in the person's hand, while sessions use it.
 
-- plugged: it comes, and sessions of its services begin
+- plugged: it comes, and sessions of its services begin; sticks: all media of one session
 - trickle: newer checkpoints of a replayed service come onto it; fetching: from home
 """

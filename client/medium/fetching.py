@@ -12,9 +12,9 @@ from media import Fetch
 from wire import ChunkClient, Link, Priority
 
 
-def refresh_folder(settings: ClientSettings, service: str) -> Path:
-    """Return where a client keeps the chunks that it received and that are not on the medium."""
-    return settings.data / "refresh" / service
+def refresh_folder(settings: ClientSettings, service: str, uuid: str) -> Path:
+    """Return where a client keeps the chunks that it received and that are not on that medium."""
+    return settings.data / "refresh" / f"{service}.{uuid}"
 
 
 def from_home(link: Link, turn: Callable[[], None]) -> Fetch:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from flask import Flask
 
@@ -17,7 +18,6 @@ from chunkstore import answering_places
 from client.platform.activity_gate import ActivityGate
 from client.platform.settings import HOME, ClientSettings
 from client.platform.shaper import PathRate
-from media import Media
 from wire import (
     ChunkClient,
     Lane,
@@ -36,6 +36,18 @@ Provider = Callable[[bytes], bytes]
 """From references, or places, to pack records."""
 
 
+class ChunkReader(Protocol):
+    """A place that has chunks."""
+
+    def records(self, refs: bytes) -> bytes: ...
+
+
+class MediaChunks(ChunkReader, Protocol):
+    """The chunks on all media of a session. False: there is no medium now."""
+
+    def __bool__(self) -> bool: ...
+
+
 MEDIA_READERS = 2
 """Requests that read a medium at once. More only make it seek."""
 
@@ -50,7 +62,7 @@ class Sources:
         self,
         settings: ClientSettings,
         links: Links,
-        media: Media | None,
+        media: MediaChunks,
         operations: ActivityGate,
     ) -> None:
         """operations: of the session, which go first on the way from this client"""
@@ -73,7 +85,7 @@ class Sources:
             bulk = self._links.get(chunks_link(giver), self._settings.surrogate(giver), Lane.BULK)
             bulk.want()
             apps.append((giver, self._relay(bulk, way)))
-        if self._media is not None and use_media:
+        if self._media and use_media:
             apps.append(("media", media_app(self._media, self._operations, way)))
         if self._settings.home.destination:
             bulk = self._links.get(chunks_link(HOME), self._settings.home, Lane.BULK)
@@ -90,7 +102,7 @@ def chunks_link(name: str) -> str:
     return f"{name}-chunks"
 
 
-def media_app(media: Media, operations: ActivityGate, way: PathRate) -> Flask:
+def media_app(media: ChunkReader, operations: ActivityGate, way: PathRate) -> Flask:
     """An application that answers chunk requests from a medium, and no other requests. way: to who
     asks, that learns from them how fast it is."""
     turnstile = PrioritySemaphore(MEDIA_READERS)

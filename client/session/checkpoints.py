@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,17 +88,17 @@ class Candidate:
 
 
 def candidates(
-    service: str, media: Media | None, home: Home | None, allowed_signers: Path
+    service: str, media: Sequence[Media], home: Home | None, allowed_signers: Path
 ) -> list[Candidate]:
-    """Signed checkpoints that can be had: the medium's, newest first, then home's. One of which the
-    media lacks a part comes after those that it has whole; where home is not reached, also one of
-    which it was to have a part.
+    """Signed checkpoints that can be had: those of all media, newest first, then home's. One of
+    which the media lacks a part comes after those that it has whole; where home is not reached,
+    also one of which it was to have a part.
 
     Raises NotFoundError when there is none, or the first fault when there was one.
     """
     found: list[Candidate] = []
     faults: list[SatchelError] = []
-    for place, whole, read, told in _places(service, media, home):
+    for place, whole, read, told in _places(service, media, home, faults):
         try:
             data, signature = read()
             manifest = verified(service, data, signature, place, allowed_signers)
@@ -108,14 +108,15 @@ def candidates(
             faults.append(error)
     if found:
 
-        def rank(c: Candidate) -> tuple[bool, bool, bool, int]:
-            short = home is None and c.part is not None
-            return c.place == HOME, not c.whole, short, -c.manifest.operation
+        def rank(c: Candidate) -> tuple[bool, bool, bool, int, int]:
+            short, fresh = home is None and c.part is not None, c.manifest.freshness
+            age = -c.manifest.operation, -fresh.epoch if fresh else 0
+            return c.place == HOME, not c.whole, short, *age
 
         return sorted(found, key=rank)
     if faults:
         raise faults[0]
-    looked = ([str(media.root)] if media else []) + (["home"] if home else [])
+    looked = [str(one.root) for one in media] + (["home"] if home else [])
     raise NotFoundError(
         f"no checkpoint of {service} at {' or '.join(looked) or 'any place'}",
         why="" if home else "home was not asked",
@@ -262,12 +263,18 @@ def _lead_on(
 
 
 def _places(
-    service: str, media: Media | None, home: Home | None
+    service: str, media: Sequence[Media], home: Home | None, faults: list[SatchelError]
 ) -> Iterator[tuple[str, bool, Read, Callable[[], Part | None]]]:
-    if media is not None:
-        for checkpoint in media.checkpoints(service):
-            read = functools.partial(media.signed, checkpoint)
-            told = functools.partial(part_of, media, checkpoint)
-            yield str(media.root), checkpoint.whole, read, told
+    """faults: gets those of media that cannot be read at all"""
+    for one in media:
+        try:
+            checkpoints = one.checkpoints(service)
+        except SatchelError as error:
+            faults.append(error)
+            continue
+        for checkpoint in checkpoints:
+            read = functools.partial(one.signed, checkpoint)
+            told = functools.partial(part_of, one, checkpoint)
+            yield str(one.root), checkpoint.whole, read, told
     if home is not None:
         yield HOME, True, home.checkpoint, lambda: None

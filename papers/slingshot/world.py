@@ -110,7 +110,7 @@ def world(folder: Path, profile: LinkProfile, origin: Origin) -> Iterator[World]
 
 def _chunks_of(source: Store | Media, operations: ActivityGate, way: PathRate) -> Flask:
     """Serve the chunks of a store or a medium, as the client does for its stick."""
-    return media_app(source, operations, way)  # type: ignore[arg-type]
+    return media_app(source, operations, way)
 
 
 def _serve(stack: contextlib.ExitStack, path: Path, app: Flask) -> Path:

@@ -178,7 +178,7 @@ class Stick:
 @pytest.mark.parametrize("name", ["media", "home"])
 def test_what_a_surrogate_is_sent_tells_how_fast_the_way_to_it_is(name: str) -> None:
     operations, way = ActivityGate(), PathRate()
-    media = media_app(Stick(), operations, way)  # type: ignore[arg-type]
+    media = media_app(Stick(), operations, way)
     home = relay_app(PriorityRecorder(), operations, way)  # type: ignore[arg-type]
     http = {"media": media, "home": home}[name].test_client()
     headers = {"Satchel-Rate": "1000000"}

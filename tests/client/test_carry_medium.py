@@ -36,7 +36,7 @@ def kept() -> Iterator[CarriedWorld]:
 def on_stick(kept: CarriedWorld, stick: Path | None = None) -> Manifest:
     """What the owner has signed there, the newest of it."""
     with Media.open(stick or kept.world.stick) as media:
-        return candidates(SERVICE, media, None, kept.world.settings.allowed_signers)[0].manifest
+        return candidates(SERVICE, [media], None, kept.world.settings.allowed_signers)[0].manifest
 
 
 def has_newest(kept: CarriedWorld, session: ServiceSession, more: int = 2) -> bool:
@@ -70,6 +70,29 @@ def test_what_home_signs_comes_onto_the_medium_and_the_next_surrogate_goes_on_fr
     alone.close()
     assert kept.word("home") == "without home"
     assert on_stick(kept) == kept.checkpoints()[-1]
+
+
+def test_two_media_get_what_home_signs_and_one_may_be_pulled_out(kept: CarriedWorld) -> None:
+    second = kept.world.folder / "second"
+    second.mkdir()
+    Media.init(second).close()
+    kept.home.carry(SERVICE, second)
+    session = kept.session(media=[kept.world.stick, second])
+    session.move("a")
+    kept.says("a", "on both")
+    assert has_newest(kept, session)
+    assert eventually(lambda: on_stick(kept, second) == kept.checkpoints()[-1])
+    places = [row["place"] for row in session.status()["copies"]]
+    assert places == ["home", "medium", f"medium at {second}"]
+    kept.world.stick.rename(kept.world.folder / "pulled")
+    kept.says("a", "on the second")
+    session.close()
+    assert on_stick(kept, second) == kept.checkpoints()[-1]
+    (kept.world.folder / "pulled").rename(kept.world.stick)
+    kept.home.cut()
+    alone = kept.session(media=[kept.world.stick, second])
+    alone.move("b")
+    assert kept.word("b") == "on the second"
 
 
 def test_a_medium_that_is_behind_is_named_and_refused_unless_it_is_accepted(

@@ -12,7 +12,10 @@ from client import ServiceSession
 from client.moves.history import History
 from client.places.surrogate import Surrogate
 from media import Media
-from satchel.errors import CapacityError, ConflictError, IntegrityError, NotFoundError
+from satchel.errors import (
+    IntegrityError,
+    NotFoundError,
+)
 from satchel.ids import OperationNumber
 from tests.client.world import World, operations, post
 from tests.needs import requires
@@ -92,47 +95,6 @@ def test_a_service_that_a_medium_lacks_is_not_found_without_a_home(carried: Worl
     runner.close()
 
 
-def test_a_session_without_home_answers_provisionally_until_it_comes(carried: World) -> None:
-    carried.home.cut()
-    runner = carried.runner()
-    url = carried.proxy(runner)
-    assert runner.move("a").fetched_bytes["media"] > 0
-    answers = [post(url) for _ in range(5)]
-    assert {answer.headers["X-Satchel-Stable"] for answer in answers} == {"no"}
-    assert operations(runner).journal.stable == 0
-    carried.home.mend()
-    assert operations(runner).wait_stable(60)
-    assert carried.home.executed("notes") == 5
-    assert runner.status()["diverged"] == 0
-
-
-def test_the_feeds_of_a_session_tell_of_each_replica(carried: World) -> None:
-    runner = carried.runner()
-    url = carried.proxy(runner)
-    spot = carried.spots["a"]
-    generous = spot.host.settings
-    spot.host.settings = dataclasses.replace(generous, memory_mib=8)
-    with pytest.raises(CapacityError, match="has no memory for a machine of 64 MiB"):
-        runner.move("a")
-    assert set(replica_states(runner)) == {"home"}
-    spot.host.settings = generous
-    runner.move("a")
-    with pytest.raises(ConflictError, match="notes has a replica at a already: it is joined"):
-        runner.move("a")
-    assert replica_states(runner)["a"] == "joined"
-    post(url)
-    spot.driver.machines[-1].crash("pulled the plug")
-    for _ in range(5):
-        assert post(url).status_code == 200
-    assert eventually(lambda: replica_states(runner)["a"] == "lost")
-    row = next(row for row in runner.status()["replicas"] if row["name"] == "a")
-    assert "pulled the plug" in row["error"]
-    assert runner.move("a").replayed == 6
-    assert eventually(lambda: replica_states(runner)["a"] == "joined")
-    runner.move("b")
-    assert set(replica_states(runner)) == {"home", "b"}
-
-
 def test_home_goes_and_comes_back_in_the_middle(carried: World) -> None:
     runner = carried.runner()
     url = carried.proxy(runner)
@@ -194,7 +156,6 @@ def test_a_replica_comes_up_without_home_and_gets_from_it_what_the_media_lacks_l
         shutil.move(path, hidden / path.name)
     Media.open(carried.stick).close()
     threading.Timer(2.0, carried.home.mend).start()
-    runner._of.medium = Media.open(carried.stick)
     brought = runner.move("a")
     assert brought.fetched_bytes["home"] > 0
 

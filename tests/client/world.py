@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -238,14 +238,15 @@ class World:
         self,
         service: str = "notes",
         *,
-        media: bool = True,
+        media: bool | Sequence[Path] = True,
         take_over: bool = False,
         accepted: OwnerOverrides = NOTHING,
         **settings: object,
     ) -> ServiceSession:
         """A session that has started."""
         changed = dataclasses.replace(self.settings, **settings)  # type: ignore[arg-type]
-        made = ServiceSession(changed, service, media=self.stick if media else None)
+        named = [self.stick] if media is True else media or ()
+        made = ServiceSession(changed, service, media=named)
         self._closing.append(made.close)
         try:
             made.start(take_over=take_over, accepted=accepted)
