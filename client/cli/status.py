@@ -121,11 +121,10 @@ def command(settings: ClientSettings, service: str, follow: bool, as_json: bool)
 
 def _sentence(status: dict[str, Any]) -> str:
     """Say where the service is, and whether home has everything."""
+    if (last := status.get("last_operation")) is None:  # one place leads; others may be prepared
+        return f"{status['service']} is at {status['leader']}"
     away = [row["name"] for row in status["replicas"] if row["name"] != HOME]
-    place = " and ".join(away) or status["leader"] or HOME
-    said = f"{status['service']} is at {place}"
-    if (last := status.get("last_operation")) is None:
-        return said
+    said = f"{status['service']} is at {' and '.join(away) or HOME}"
     unsent = max(0, last - status["stable_operation"]) if status["stateful"] else 0
     return f"{said}, {'home lacks some' if unsent else 'everything is at home'}, {unsent} unsent"
 
