@@ -11,7 +11,7 @@ from pathlib import Path
 
 from console import Finding
 from homeserver.settings import HomeSettings
-from hypervisor import kvm_denied_to, missing_for_libvirt
+from hypervisor import kvm_denied_to
 from sandbox import lacking
 from satchel.errors import SatchelError
 from wire import HttpClient, host_keys
@@ -56,6 +56,8 @@ def _of_uid(settings: HomeSettings) -> Iterator[Finding]:
 
 
 def _of_libvirt(settings: HomeSettings) -> Iterator[Finding]:
+    from hypervisor import missing_for_libvirt  # all drivers: few commands need them
+
     for what, remedy in missing_for_libvirt(settings.driver, settings.run, settings.data):
         yield Finding(what, remedy)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from console import Finding, program_path
-from hypervisor import kvm_denied_to, missing_for_libvirt
+from hypervisor import kvm_denied_to
 from satchel.errors import SatchelError
 from surrogate.settings import SurrogateSettings
 from wire import door_settings, not_in_force, shell_lines, sshd_in_force
@@ -42,6 +42,8 @@ def _of_daemon(settings: SurrogateSettings) -> Iterator[Finding]:
 
 
 def _of_libvirt(settings: SurrogateSettings) -> Iterator[Finding]:
+    from hypervisor import missing_for_libvirt  # all drivers: few commands need them
+
     for what, remedy in missing_for_libvirt(settings.driver, settings.run, settings.data):
         yield Finding(what, remedy)
 
