@@ -18,7 +18,7 @@ from client.platform.activity_gate import ActivityGate
 from client.platform.shaper import PathRate
 from homeserver.api import home_app
 from media import Media
-from satchel.errors import SatchelError
+from satchel.errors import NotFoundError, SatchelError
 from satchel.ids import ZERO_REF, ChunkRef
 from surrogate.fetching import Fetcher, Source
 from surrogate.fetching.sources import MediaSource, SocketSource, StoreSource
@@ -77,6 +77,9 @@ class _Home:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+
+    def service(self, name: str) -> None:
+        raise NotFoundError(f"no service {name}")
 
 
 @pytest.fixture(params=["store", "plugged", "media", "home", "old-home"])
