@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,13 @@ def virsh(*arguments: str) -> str:
         ["virsh", "-q", *arguments], check=True, capture_output=True, text=True, timeout=300
     )
     return done.stdout.strip()
+
+
+def listed() -> list[str]:
+    """Return the names of domains; none while libvirt starts again."""
+    with suppress(subprocess.CalledProcessError):
+        return virsh("list", "--name").split()
+    return []
 
 
 def cell_of(machine: Machine) -> dict[str, Any]:
@@ -63,6 +71,7 @@ def life(machine: Machine, wiring: Wiring) -> dict[str, Any]:
     tried = [f"test -e {path} && echo {word}" for word, path in places(wiring).items()]
     found["reaches"] = wiring.room.run(["/bin/sh", "-c", "; ".join(tried)]).stdout.split()
     os.kill(int((LIBVIRT / "libvirtd.pid").read_text()), signal.SIGKILL)
+    eventually(lambda: name in listed())
     found["after a crash of libvirt"] = [virsh("domstate", name), count(machine)]
     virsh("destroy", name)
     eventually(lambda: machine.state.value == "failed")
