@@ -39,6 +39,12 @@ def listed() -> list[str]:
     return []
 
 
+def destroyed(name: str) -> bool:
+    """Destroy a domain; False while a libvirt that has started again refuses that."""
+    argv = ["virsh", "-q", "destroy", name]
+    return subprocess.run(argv, check=False, capture_output=True, timeout=300).returncode == 0
+
+
 def cell_of(machine: Machine) -> dict[str, Any]:
     """Return facts from /proc about the machine's process."""
     status = Path(f"/proc/{machine.pid}/status").read_text()
@@ -73,7 +79,7 @@ def life(machine: Machine, wiring: Wiring) -> dict[str, Any]:
     os.kill(int((LIBVIRT / "libvirtd.pid").read_text()), signal.SIGKILL)
     eventually(lambda: name in listed())
     found["after a crash of libvirt"] = [virsh("domstate", name), count(machine)]
-    virsh("destroy", name)
+    assert eventually(lambda: destroyed(name)), virsh("domstate", name)
     eventually(lambda: machine.state.value == "failed")
     found["destroyed"] = machine.state.value
     return found

@@ -180,8 +180,9 @@ def test_bytes_go_both_ways_and_each_direction_ends_alone(short_path: Path) -> N
 
 
 def test_a_frozen_machine_sends_nothing_and_gets_nothing(short_path: Path) -> None:
-    """QEMU would write to its memory for either. The bytes come afterwards, all of them."""
-    data = pattern(4 << 20)
+    """QEMU would write to its memory for either. The bytes come afterwards, all of them; there are
+    more than the buffers of sockets hold."""
+    data = pattern(48 << 20)
     with serving(Echo) as port, guest(short_path, port) as made:
         made.attach()
         program = made.stream(port)
