@@ -14,12 +14,38 @@ import shutil
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
-from satchel.errors import ConflictError, IntegrityError, NotFoundError, UnsupportedError
+from satchel.errors import (
+    ConflictError,
+    IntegrityError,
+    NotFoundError,
+    UnsupportedError,
+    UsageError,
+)
 from satchel.files import sync_folder, write_durably
 from satchel.names import check_name
 from satchel.typed import Form
 
 _FORM = Form()
+
+
+C = TypeVar("C")
+
+
+def read_versioned(path: Path, content: type[C], version: int, what: str) -> C:
+    """Read a JSON object with the key `version` into a dataclass. Raises FileNotFoundError,
+    UnsupportedError for a newer version, and for a damaged file ValueError, RecursionError and
+    UsageError."""
+    values = json.loads(path.read_bytes())
+    found = values.get("version") if isinstance(values, dict) else None
+    if isinstance(found, int) and found > version:
+        raise UnsupportedError(
+            f"cannot read {path}",
+            why=f"it is of version {found}, and this program knows {version}",
+            fix="use the Satchel that wrote it",
+        )
+    if found != version:
+        raise UsageError(f"it is of version {found!r}")
+    return cast(C, _FORM.typed(values, content, what))
 
 
 class NamedRecord(Protocol):

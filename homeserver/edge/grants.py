@@ -9,7 +9,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from satchel.errors import IntegrityError, NotFoundError, UnsupportedError, UsageError
+from homeserver.registry import read_versioned
+from satchel.errors import IntegrityError, NotFoundError, UsageError
 from satchel.files import write_durably
 from satchel.names import check_name
 from satchel.typed import Form
@@ -56,23 +57,12 @@ class GrantRegistry:
     def all(self) -> list[ShareGrant]:
         """Raises GrantsDamaged, UnsupportedError for a newer version."""
         try:
-            values = json.loads(self._path.read_bytes())
-            version = values.get("version") if isinstance(values, dict) else None
-            if isinstance(version, int) and version > VERSION:
-                raise UnsupportedError(
-                    f"cannot read {self._path}",
-                    why=f"it is of version {version}, and this program knows {VERSION}",
-                    fix="use the Satchel that wrote it",
-                )
-            if version != VERSION:
-                raise UsageError(f"it is of version {version!r}")
-            found: _Grants = _FORM.typed(values, _Grants, "the grants")
+            return read_versioned(self._path, _Grants, VERSION, "the grants").grants
         except FileNotFoundError:
             return []
         except (ValueError, RecursionError, UsageError) as error:
             fix = "remove it, and grant again what surrogates may use"
             raise GrantsDamaged(f"cannot read {self._path}", why=str(error), fix=fix) from error
-        return found.grants
 
     def of(self, service: str, surrogate: str) -> ShareGrant | None:
         """What the guest of that service may use there. A service has one share. Raises as

@@ -10,7 +10,8 @@ import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from satchel.errors import UnsupportedError, UsageError
+from homeserver.registry import read_versioned
+from satchel.errors import UsageError
 from satchel.files import write_durably
 from satchel.typed import Form
 
@@ -88,20 +89,9 @@ class TimetableRecord:
 def _read(path: Path) -> _Content:
     empty = _Content(VERSION, {}, {})
     try:
-        values = json.loads(path.read_bytes())
-        version = values.get("version") if isinstance(values, dict) else None
-        if isinstance(version, int) and version > VERSION:
-            raise UnsupportedError(
-                f"cannot read {path}",
-                why=f"it is of version {version}, and this program knows {VERSION}",
-                fix="use the Satchel that wrote it",
-            )
-        found: _Content = _FORM.typed(values, _Content, "the timetable")
-        if found.version != VERSION:
-            raise UsageError(f"it is of version {version!r}")
+        return read_versioned(path, _Content, VERSION, "the timetable")
     except FileNotFoundError:
         return empty
     except (ValueError, RecursionError, UsageError) as error:
         logger.warning("%s is damaged, and its tasks begin anew: %s", path, error)
         return empty
-    return found

@@ -50,6 +50,7 @@ WITHOUT = {
     "client/state/surrogate_keys.py decode": OWN,
     "homeserver/media/budget.py parse_size": SETTING,
     "homeserver/registry.py Registry._read": "a file of home's own state",
+    "homeserver/registry.py read_versioned": "a file of home's own state",
     "homeserver/timetable/record.py _read": "a file of home's own state",
     "hypervisor/qemu/argv.py parse_uri": SETTING,
     "images/containers.py _unpacked": SPLIT,
