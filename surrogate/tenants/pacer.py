@@ -66,9 +66,7 @@ class Pacer:
         other."""
         now = self._clock()
         with self._lock:
-            self._heard[tenant] = now
-            self._forget(now)
-            lane = self._lanes.setdefault((tenant, kind), _Lane())
+            lane = self._lane(tenant, kind, now)
             if len(self._heard) == 1:
                 return
             longest = LONGEST_SECONDS * (lane.waiting + 1)
@@ -94,20 +92,21 @@ class Pacer:
             return
         now = self._clock()
         with self._lock:
-            self._heard[tenant] = now
-            self._forget(now)
+            lane = self._lane(tenant, "rest", now)
             if len(self._heard) == 1:
                 return
-            lane = self._lanes.setdefault((tenant, "rest"), _Lane())
             lane.next = max(lane.next, now - BURST_SECONDS) + used * len(self._heard) / PART
             lane.next = min(lane.next, now + LONGEST_SECONDS)
             wait = lane.next - now
         if wait > 0:
             self._sleep(wait)
 
-    def _forget(self, now: float) -> None:
-        """With the lock."""
-        for tenant in [one for one, at in self._heard.items() if now - at > ACTIVE_SECONDS]:
-            del self._heard[tenant]
-            for key in [key for key in self._lanes if key[0] == tenant]:
+    def _lane(self, tenant: str, kind: str, now: float) -> _Lane:
+        """Note that a tenant is active, forget those that are not, and return its lane. With the
+        lock."""
+        self._heard[tenant] = now
+        for other in [one for one, at in self._heard.items() if now - at > ACTIVE_SECONDS]:
+            del self._heard[other]
+            for key in [key for key in self._lanes if key[0] == other]:
                 del self._lanes[key]
+        return self._lanes.setdefault((tenant, kind), _Lane())
