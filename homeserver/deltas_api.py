@@ -64,10 +64,8 @@ def _incoming(routes: flask.Blueprint, home: Home) -> None:
         """A piece of a delta."""
         if not _DIGEST.fullmatch(digest):
             raise UsageError("a piece of a delta is named by its SHA-256")
-        incoming, offset = (
-            home.service(name).carried.incoming,
-            query_number("offset", -1, 0, SIZE_LIMIT),
-        )
+        incoming = home.service(name).carried.incoming
+        offset = query_number("offset", -1, most=SIZE_LIMIT)
         return {"size": incoming.add(digest, offset, flask.request.get_data())}
 
     @routes.post("/deltas/<digest>/keep")
